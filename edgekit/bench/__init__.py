@@ -1,0 +1,16 @@
+"""Measure bundles: time and memory here, and proof of their quality."""
+
+from edgekit.bench.judged import EngineResult, PairResult, VerifyResult
+from edgekit.bench.local import BenchResult, PayloadTimes, Ratio, bench
+from edgekit.bench.verify import verify_bundle
+
+__all__ = [
+    "BenchResult",
+    "EngineResult",
+    "PairResult",
+    "PayloadTimes",
+    "Ratio",
+    "VerifyResult",
+    "bench",
+    "verify_bundle",
+]

@@ -1,0 +1,152 @@
+"""Open payloads of a bundle to measure or compare them side by side."""
+
+import contextlib
+import dataclasses
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from edgekit.runtime.engines import Engine, Session
+from edgekit.runtime.engines import find as find_engine
+from edgekit.runtime.pixels import apply_table
+from edgekit.runtime.verify import golden_pixels, input_table
+from edgekit.spec.bundle import BundleReader, open_bundle
+from edgekit.spec.errors import SetupError
+from edgekit.spec.manifest import Entry, Manifest, Payload
+
+__all__ = ["Lane", "Lanes", "Missing", "answers", "open_lanes"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Missing:
+    """An engine that a payload needs and that cannot run here.
+
+    Attributes:
+        engine: its name.
+        why: it cannot run.
+        fix: the command that mends it.
+    """
+
+    engine: str
+    why: str
+    fix: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lane:
+    """One payload, loaded.
+
+    Attributes:
+        bundle: where it comes from.
+        digest: the bundle's.
+        payload: its description in the manifest.
+        entry: the piece that serves the rung.
+        session: the engine's session.
+        table: (3, 256) pixel table in the input's dtype.
+        version: of the engine.
+        sample: input tensor of the first golden image.
+    """
+
+    bundle: Path
+    digest: str
+    payload: Payload
+    entry: Entry
+    session: Session
+    table: np.ndarray
+    version: str
+    sample: np.ndarray
+
+    def run(self) -> np.ndarray:
+        """First output for the first golden image."""
+        return self.session.run(self.sample)[0]
+
+    def logits(self, pixels: np.ndarray) -> np.ndarray:
+        """(height, width, 3) uint8 -> (classes,) in the output's dtype."""
+        outputs = self.session.run(apply_table(pixels, self.table, layout=self.entry.inputs[0].layout))
+        return np.asarray(outputs[0]).reshape(-1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lanes:
+    """The payloads of one bundle that can run here.
+
+    Attributes:
+        reader: the open bundle.
+        lanes: its payloads.
+        missing: engines of other payloads.
+    """
+
+    reader: BundleReader
+    lanes: tuple[Lane, ...]
+    missing: tuple[Missing, ...]
+
+
+@contextlib.contextmanager
+def open_lanes(
+    path: Path,
+    *,
+    engines: Collection[str] | None = None,
+    payloads: Collection[str] | None = None,
+    threads: int = 1,
+) -> Iterator[Lanes]:
+    """Open a bundle and load its payloads for the last rung, the one whose answer is final.
+
+    Args:
+        path: of the bundle.
+        engines: only these; None for all.
+        payloads: only those with these ids; None for all.
+        threads: of each session.
+
+    Raises:
+        SetupError: none of the engines is installed.
+    """
+    with contextlib.ExitStack() as stack:
+        reader = stack.enter_context(open_bundle(path))
+        wanted = [
+            p
+            for p in reader.manifest.payloads
+            if (engines is None or p.engine in engines) and (payloads is None or p.id in payloads)
+        ]
+        found = {p.engine: find_engine(p.engine) for p in wanted}
+        missing = tuple(
+            Missing(name, f"not installed: {engine.INSTALL}", engine.INSTALL)
+            for name, engine in found.items()
+            if engine.version() is None
+        )
+        absent = {m.engine for m in missing}
+        if absent.issuperset(found):
+            raise _nothing_runs(path, reader.manifest, missing)
+        image = golden_pixels(reader, reader.manifest.rungs[-1].name)[0]
+        lanes: list[Lane] = []
+        for payload in wanted:
+            if payload.engine not in absent:
+                lanes.append(_load(reader, payload, found[payload.engine], image, threads))
+                stack.callback(lanes[-1].session.close)
+        yield Lanes(reader, tuple(lanes), missing)
+
+
+def answers(lanes: Sequence[Lane], images: Iterable[np.ndarray]) -> list[np.ndarray]:
+    """Images -> (n, classes) outputs of each lane; every image is prepared once."""
+    found: list[list[np.ndarray]] = [[] for _ in lanes]
+    for image in images:
+        for outputs, lane in zip(found, lanes, strict=True):
+            outputs.append(lane.logits(image))
+    return [np.stack(outputs) for outputs in found]
+
+
+def _load(reader: BundleReader, payload: Payload, engine: Engine, image: np.ndarray, threads: int) -> Lane:
+    rung = reader.manifest.rungs[-1].name
+    entry = next(e for e in payload.entries if e.rung == rung)
+    table = input_table(reader, entry)
+    session = engine.load(reader.file(entry.file), entry, threads=threads)
+    sample = np.asarray(apply_table(image, table, layout=entry.inputs[0].layout))
+    return Lane(reader.path, reader.digest, payload, entry, session, table, engine.version() or "", sample)
+
+
+def _nothing_runs(path: Path, manifest: Manifest, missing: tuple[Missing, ...]) -> SetupError:
+    if missing:
+        names = ", ".join(m.engine for m in missing)
+        return SetupError(f"engine {names} is not installed", where=str(path), fix=missing[0].fix, code="engine-missing")
+    held = ", ".join(p.id for p in manifest.payloads)
+    return SetupError("the bundle has no payload for the engines asked for", where=str(path), fix=f"it has {held}")

@@ -1,0 +1,48 @@
+"""Turn what was measured into reports: sidecars keyed by the bundle's digest."""
+
+import time
+from pathlib import Path
+
+from edgekit.bench.local import BenchResult, PayloadTimes
+from edgekit.spec.report import Measurement, Report, write_report
+
+__all__ = ["reports", "write_reports"]
+
+
+def reports(result: BenchResult, *, target: str) -> tuple[Report, ...]:
+    """One report for each payload that was timed.
+
+    Args:
+        result: what `bench` gave.
+        target: name of the target that this machine stands for, such as `host`.
+    """
+    conditions = dict(result.conditions) | {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+    return tuple(
+        Report(times.bundle_sha256, target, times.payload, result.conditions["cpu"], conditions, _measurements(times))
+        for times in result.results
+    )
+
+
+def write_reports(result: BenchResult, folder: Path, *, target: str) -> tuple[Path, ...]:
+    """Write each report as `<digest's first 12>-<payload>.report.json` into a folder that exists.
+
+    Raises:
+        SetupError: no space or permission.
+    """
+    paths = []
+    for report in reports(result, target=target):
+        paths.append(folder / f"{report.bundle_sha256[:12]}-{report.engine}.report.json")
+        write_report(report, paths[-1])
+    return tuple(paths)
+
+
+def _measurements(times: PayloadTimes) -> tuple[Measurement, ...]:
+    found = [
+        Measurement("cpu_p50", times.cpu_ms, "ms", times.n),
+        Measurement("wall_p50", times.wall_ms_p50, "ms", times.n),
+        Measurement("wall_p99", times.wall_ms_p99, "ms", times.n),
+        Measurement("peak_rss", times.peak_rss_mb, "MB", 1),
+    ]
+    if times.ratio is not None:
+        found.append(Measurement(f"cpu_ratio_to_{times.ratio.against}", times.ratio.cpu, "1", times.n, times.ratio.interval))
+    return tuple(found)

@@ -1,0 +1,147 @@
+"""LiteRT: exported program -> `.tflite`, channels last, for the XNNPACK delegate."""
+
+import contextlib
+import logging
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+# The converter reads its log settings when it is imported.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import litert_torch
+import torch
+from litert_torch._convert.fx_passes.optimize_layout_transposes_pass import layout_rewrite
+from litert_torch.quantize.quant_config import QuantConfig
+from torch import fx, nn
+from torch.export import ExportedProgram
+
+from edgekit.build.lowerings import Lowered
+from edgekit.build.programs import graph_of, plain, shapes
+from edgekit.build.quantize import Quantized
+from edgekit.build.quantizer import EdgeQuantizer
+from edgekit.spec.manifest import TensorSpec
+
+__all__ = ["NAME", "SUFFIX", "TOOLS", "lower_float", "lower_integer"]
+
+NAME = "litert"
+SUFFIX = ".tflite"
+TOOLS = ("litert-torch", "litert-converter", "ai-edge-quantizer", "ai-edge-litert", "torch", "torchao")
+SIGNATURE = "serving_default"
+
+aten = torch.ops.aten
+
+
+class _ChannelsLast(nn.Module):
+    """(1, h, w, 3) -> what `inner` makes of (1, 3, h, w); the converter then moves the transpose out of existence."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x.permute(0, 3, 1, 2))
+
+
+def lower_integer(quantized: Quantized, *, activation_dtype: str) -> Lowered:
+    """(1, h, w, 3) int8 -> (1, classes) int8. TFLite knows int8 activations only.
+
+    The converter is given float edges that begin with a quantize and end with a dequantize operator: it drops both, and the signature
+    becomes integer.
+    """
+    del activation_dtype
+    graph = graph_of(quantized.unfolded)
+    size, out = shapes(quantized.unfolded)
+    payload = _convert(graph, size, QuantConfig(pt2e_quantizer=EdgeQuantizer()))
+    entry, end = quantized.entry, quantized.exit
+    return Lowered(
+        payload=payload,
+        method=SIGNATURE,
+        inputs=(TensorSpec("args_0", "int8", _last(size), "NHWC", entry.scale, entry.zero_point),),
+        outputs=(TensorSpec("output_0", "int8", out, "NC", end.scale, end.zero_point),),
+    )
+
+
+def lower_float(program: ExportedProgram, *, precision: str) -> Lowered:
+    """(1, h, w, 3) float32 -> (1, classes) float32; `fp16` stores the weights as float16, LiteRT's own form of half precision."""
+    size, out = shapes(program)
+    payload = _convert(graph_of(plain(program)), size, None)
+    if precision == "fp16":
+        payload = _cast_weights(payload)
+    return Lowered(
+        payload=payload,
+        method=SIGNATURE,
+        inputs=(TensorSpec("args_0", "float32", _last(size), "NHWC"),),
+        outputs=(TensorSpec("output_0", "float32", out, "NC"),),
+    )
+
+
+def _last(size: tuple[int, ...]) -> tuple[int, ...]:
+    return size[0], size[2], size[3], size[1]
+
+
+def _convert(graph: nn.Module, size: tuple[int, ...], config: QuantConfig | None) -> bytes:
+    example = (torch.zeros(_last(size)),)
+    wrapped = _ChannelsLast(graph)
+    # An exported graph refuses eval(), having no training mode; the converter only looks at this flag.
+    wrapped.training = False
+    with _quiet(), _pads_channels_last(), tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.tflite"
+        litert_torch.convert(wrapped, example, quant_config=config).export(str(path))
+        return path.read_bytes()
+
+
+def _cast_weights(payload: bytes) -> bytes:
+    from ai_edge_quantizer import qtyping, quantizer
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "fp32.tflite"
+        path.write_bytes(payload)
+        caster = quantizer.Quantizer(str(path))
+        caster.add_weight_only_config(
+            regex=".*",
+            operation_name=qtyping.TFLOperationName.ALL_SUPPORTED,
+            num_bits=16,
+            algorithm_key="float_casting",
+        )
+        return bytes(caster.quantize().quantized_model)
+
+
+@contextlib.contextmanager
+def _pads_channels_last() -> Iterator[None]:
+    """Teach the converter's layout pass to pad in channels-last order.
+
+    litert-torch 0.10 has no rule for constant padding and wraps each in two transposes; with the rule, the converter also recognises
+    TensorFlow's SAME padding and folds it into the convolution. EfficientNet-Lite0: 9 transposes and 5 pads less, 1.25x faster.
+    """
+
+    def rewrite(node: fx.Node) -> None:
+        x, pads, *rest = node.args
+        left, right, top, bottom, front, back, first, last = [*pads, *[0] * (8 - len(pads))]
+        node.args = (x, [front, back, left, right, top, bottom, first, last], *rest)
+
+    operators = (aten.constant_pad_nd.default, aten.pad.default)
+    rules = layout_rewrite.rewriters
+    before = dict(rules)
+    for operator in operators:
+        rules.register(operator)(rewrite)
+    try:
+        yield
+    finally:
+        rules.clear()
+        rules.update(before)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """The converter prints a line a step on stdout, where edgekit prints its one document."""
+    root = logging.getLogger()
+    level, shown = root.level, litert_torch.config.show_progress
+    root.setLevel(logging.ERROR)
+    litert_torch.config.show_progress = False
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        litert_torch.config.show_progress = shown

@@ -1,0 +1,122 @@
+"""Quantize once: a float program and photos -> one set of integers that all payloads carry."""
+
+import copy
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+from edgekit.build.graph import fold_batch_norm, rewrite_hard_activations
+from edgekit.build.integer import Edge, canonical_biases, drop_implied_clamps, edges
+from edgekit.build.programs import graph_of
+from edgekit.build.quantizer import EdgeQuantizer
+
+__all__ = ["Quantized", "TensorQuant", "quantize"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorQuant:
+    """How one tensor is quantized.
+
+    Attributes:
+        name: node of the exported graph that makes it.
+        dtype: `int8`.
+        axis: channel axis of a weight; None for one scale a tensor.
+        scale: one value, or one a channel.
+        zero_point: one value, or one a channel.
+    """
+
+    name: str
+    dtype: str
+    axis: int | None
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantized:
+    """The same integers twice: with folded int8 weights (ExecuTorch, ONNX) and with weights still to fold (LiteRT).
+
+    Attributes:
+        folded: float (1, 3, h, w) -> float (1, classes), weights int8.
+        unfolded: the same with float weights behind a quantize operator.
+        entry: quantization of the input.
+        exit: quantization of the first output.
+        tensors: every quantized tensor.
+    """
+
+    folded: ExportedProgram
+    unfolded: ExportedProgram
+    entry: Edge
+    exit: Edge
+    tensors: tuple[TensorQuant, ...]
+
+
+def quantize(
+    program: ExportedProgram, batches: Iterable[torch.Tensor], *, seen: Callable[[int], None] = lambda count: None
+) -> Quantized:
+    """Static INT8 of a float program.
+
+    Args:
+        program: (1, 3, h, w) float32 -> (1, classes) float32, batch dynamic or not.
+        batches: calibration input, (n, 3, h, w) float32 each.
+        seen: told the number of photos after each batch.
+
+    Raises:
+        GoalError: the input or the output stays float, or a bias does not fit into int32.
+    """
+    graph = graph_of(program)
+    fold_batch_norm(graph)
+    rewrite_hard_activations(graph)
+    prepared = prepare_pt2e(graph, EdgeQuantizer())
+    count = 0
+    with torch.no_grad():
+        for batch in batches:
+            prepared(batch)
+            count += len(batch)
+            seen(count)
+    unfolded = convert_pt2e(copy.deepcopy(prepared), fold_quantize=False)
+    folded = convert_pt2e(prepared)
+    canonical_biases(folded, (unfolded,))
+    drop_implied_clamps(folded)
+    drop_implied_clamps(unfolded)
+    entry, exits = edges(folded)
+    example = _example(program)
+    return Quantized(
+        folded=torch.export.export(folded, example, strict=False),
+        unfolded=torch.export.export(unfolded, example, strict=False),
+        entry=entry,
+        exit=exits[0],
+        tensors=_tensors(folded),
+    )
+
+
+def _example(program: ExportedProgram) -> tuple[torch.Tensor, ...]:
+    args, _ = program.example_inputs
+    return tuple(args)
+
+
+def _tensors(graph: fx.GraphModule) -> tuple[TensorQuant, ...]:
+    decomposed = torch.ops.quantized_decomposed
+    found = []
+    for node in graph.graph.nodes:
+        if node.target is decomposed.quantize_per_tensor.default:
+            found.append(TensorQuant(node.args[0].name, "int8", None, (float(node.args[1]),), (int(node.args[2]),)))
+        elif node.target is decomposed.dequantize_per_channel.default:
+            weight, scales, zeros = (_value(graph, argument) for argument in node.args[:3])
+            if weight.dtype is torch.int8:
+                scale, zero = tuple(scales.tolist()), tuple(int(z) for z in zeros.tolist())
+                found.append(TensorQuant(node.args[0].name, "int8", int(node.args[3]), scale, zero))
+    return tuple(found)
+
+
+def _value(graph: fx.GraphModule, node: fx.Node) -> torch.Tensor:
+    owner: object = graph
+    for part in str(node.target).split("."):
+        owner = getattr(owner, part)
+    if not isinstance(owner, torch.Tensor):
+        raise TypeError(f"{node.target} is not a tensor")
+    return owner

@@ -1,0 +1,148 @@
+"""One PT2E annotation that XNNPACK, LiteRT and ONNX Runtime all turn into integer kernels.
+
+The stock quantizers put a quantize step between a convolution and its activation, which some engines then run in float. Here
+
+* convolution, linear, add and mul are annotated together with the activation that follows: only its output is quantized;
+* padding is quantized before, never after: its output shares the scale of its input;
+* pooling by maximum, reshapes and slices share the scale of their input; concatenation shares one scale among all of its inputs;
+* activations are int8, one scale a tensor; weights are int8, symmetric, one scale an output channel, with a floor.
+
+A clamp whose bounds are known is given the scale that spans them, so that saturation does the clamping.
+"""
+
+from types import SimpleNamespace
+
+import torch
+from torch import fx
+from torchao.quantization.pt2e.observer import HistogramObserver, MinMaxObserver, PerChannelMinMaxObserver
+from torchao.quantization.pt2e.quantizer import (
+    QuantizationAnnotation,
+    QuantizationSpec,
+    Quantizer,
+    SharedQuantizationSpec,
+)
+
+__all__ = ["WEIGHT_SCALE_FLOOR", "EdgeQuantizer"]
+
+WEIGHT_SCALE_FLOOR = 2.0**-14
+"""Dead channels have tiny weights, hence tiny scales and int32 biases near overflow; below this floor a weight is zero anyway."""
+
+ACTIVATION_SCALE_FLOOR = 2.0**-16
+
+aten = torch.ops.aten
+KEY = "quantization_annotation"
+LINEARS = (aten.conv2d.default, aten.conv1d.default, aten.linear.default)
+ELEMENTWISE = (aten.add.Tensor, aten.add_.Tensor, aten.mul.Tensor, aten.mul_.Tensor)
+CLAMPS = (
+    aten.relu.default,
+    aten.relu_.default,
+    aten.hardtanh.default,
+    aten.hardtanh_.default,
+    aten.relu6.default,
+    aten.clamp.default,
+    aten.clamp_min.default,
+)
+POOLS = (aten.adaptive_avg_pool2d.default, aten.mean.dim, aten.avg_pool2d.default)
+PADS = (aten.pad.default, aten.constant_pad_nd.default)
+SAME_SCALE = (
+    aten.flatten.using_ints,
+    aten.view.default,
+    aten.reshape.default,
+    aten.permute.default,
+    aten.transpose.int,
+    aten.max_pool2d.default,
+    aten.slice.Tensor,
+    aten.squeeze.dim,
+    aten.squeeze.dims,
+    aten.unsqueeze.default,
+    aten.dropout.default,
+    aten.dropout_.default,
+    aten.contiguous.default,
+    aten.clone.default,
+    aten.chunk.default,
+    aten.split.Tensor,
+)
+
+
+class EdgeQuantizer(Quantizer):
+    """Static INT8 for convolutional networks. `histogram=False` takes plain minimum and maximum: faster, less exact."""
+
+    def __init__(self, *, histogram: bool = True) -> None:
+        """Fix the two specifications that every annotation uses."""
+        super().__init__()
+        # LiteRT's converter reads this attribute of the quantizer it is handed.
+        self.global_config = SimpleNamespace(is_dynamic=False)
+        observer = HistogramObserver if histogram else MinMaxObserver
+        self.activation = QuantizationSpec(
+            dtype=torch.int8,
+            observer_or_fake_quant_ctr=observer.with_args(eps=ACTIVATION_SCALE_FLOOR),
+            quant_min=-128,
+            quant_max=127,
+            qscheme=torch.per_tensor_affine,
+            is_dynamic=False,
+        )
+        self.weight = QuantizationSpec(
+            dtype=torch.int8,
+            observer_or_fake_quant_ctr=PerChannelMinMaxObserver.with_args(eps=WEIGHT_SCALE_FLOOR),
+            quant_min=-127,
+            quant_max=127,
+            qscheme=torch.per_channel_symmetric,
+            ch_axis=0,
+            is_dynamic=False,
+        )
+
+    def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
+        """Put an annotation on every node that should run on integers."""
+        for node in model.graph.nodes:
+            if node.op != "call_function" or _done(node):
+                continue
+            if node.target in LINEARS:
+                self._annotate_linear(node)
+            elif node.target in ELEMENTWISE:
+                self._annotate_elementwise(node)
+            elif node.target in POOLS:
+                _put(node, {node.args[0]: self.activation}, self.activation)
+            elif node.target is aten.cat.default:
+                self._annotate_concat(node)
+            elif node.target in SAME_SCALE or node.target in PADS:
+                self._annotate_same_scale(node)
+            elif node.target in CLAMPS:
+                _put(node, {node.args[0]: self.activation}, self.activation)
+        return model
+
+    def validate(self, model: fx.GraphModule) -> None:
+        """Nothing to refuse: operators without an annotation stay float and the operator gate names them."""
+
+    def _annotate_linear(self, node: fx.Node) -> None:
+        inputs = {node.args[0]: self.activation, node.args[1]: self.weight}
+        self._annotate_with_clamp(node, inputs)
+
+    def _annotate_elementwise(self, node: fx.Node) -> None:
+        operands = [a for a in node.args[:2] if isinstance(a, fx.Node)]
+        self._annotate_with_clamp(node, dict.fromkeys(operands, self.activation))
+
+    def _annotate_with_clamp(self, node: fx.Node, inputs: dict[fx.Node, QuantizationSpec]) -> None:
+        users = list(node.users)
+        if len(users) == 1 and users[0].target in CLAMPS:
+            _put(node, inputs, None)
+            _put(users[0], {}, self.activation)
+        else:
+            _put(node, inputs, self.activation)
+
+    def _annotate_same_scale(self, node: fx.Node) -> None:
+        x = node.args[0]
+        if isinstance(x, fx.Node):
+            _put(node, {x: self.activation}, SharedQuantizationSpec((x, node)))
+
+    def _annotate_concat(self, node: fx.Node) -> None:
+        first, *rest = node.args[0]
+        shared = SharedQuantizationSpec((first, node))
+        _put(node, {first: self.activation, **dict.fromkeys(rest, shared)}, shared)
+
+
+def _done(node: fx.Node) -> bool:
+    return KEY in node.meta and node.meta[KEY]._annotated
+
+
+def _put(node: fx.Node, inputs: dict[fx.Node, QuantizationSpec], output: QuantizationSpec | None) -> None:
+    node.meta[KEY] = QuantizationAnnotation(input_qspec_map=inputs, output_qspec=output, _annotated=True)

@@ -1,0 +1,157 @@
+"""What a build is asked for, what it plans and what it gives: plain values, free of torch, shared by builder and command line."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgekit.build.pipeline import StageRun
+from edgekit.spec.model import ModelSpec
+from edgekit.spec.target import TargetProfile
+
+__all__ = [
+    "ENGINES",
+    "PRECISIONS",
+    "BuildRequest",
+    "BuildResult",
+    "ModelSource",
+    "PayloadRow",
+    "Plan",
+    "PlannedChain",
+    "PlannedStage",
+]
+
+ENGINES = ("executorch", "litert", "onnx")
+"""The formats that are built unless the user says otherwise."""
+
+PRECISIONS = ("int8", "fp16", "fp32")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSource:
+    """Where a network comes from; its code was not run yet.
+
+    Attributes:
+        kind: `family` (a file with SPECS: call `make(factory, classes=...)`), `file` (the user's own: call `factory()`) or
+            `timm` (call `timm.create_model(factory)`).
+        factory: what is called or passed, see `kind`.
+        path: the family's or the user's file; None for timm.
+        spec: what is known of it. Of a user's file without SPECS the usual ImageNet preprocessing is assumed and `classes`
+            is 0: as many as the network gives. None for timm, whose registry only timm can read.
+    """
+
+    kind: str
+    factory: str
+    path: Path | None
+    spec: ModelSpec | None
+
+    @property
+    def name(self) -> str:
+        """A name for people and for folders."""
+        return self.spec.name if self.spec else self.factory
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRequest:
+    """One build. Names are resolved and paths were checked; their content was not read yet.
+
+    Attributes:
+        model: the network: a built-in, the user's own file or a timm name.
+        target: the device.
+        out: the bundle to write: a directory, or a file that ends in `.ekb` if `zip`.
+        data_dir: the user's images for calibration and judging; None takes photos that installed packages ship.
+        weights: the user's weights; None takes those of the model's SPEC, random ones where it has none.
+        precisions: in the order asked for.
+        engines: payload formats, in the order asked for.
+        resolution_px: side of the image that the network sees; None takes the model's own.
+        max_latency_ms: goal on the target; None if there is none.
+        zip: pack into one `.ekb` file.
+        classes: size of the last layer; None takes the model's own, or what the weights hold.
+        seed: of random weights and of every choice by lot.
+        calibration_limit: photos that set the ranges.
+        store: folder of finished stages; None takes the default.
+    """
+
+    model: ModelSource
+    target: TargetProfile
+    out: Path
+    data_dir: Path | None = None
+    weights: Path | None = None
+    precisions: tuple[str, ...] = ("int8",)
+    engines: tuple[str, ...] = ENGINES
+    resolution_px: int | None = None
+    max_latency_ms: float | None = None
+    zip: bool = False
+    classes: int | None = None
+    seed: int = 0
+    calibration_limit: int = 128
+    store: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStage:
+    """One stage of a plan; `fields` is its configuration as a person reads it."""
+
+    name: str
+    accepts: str
+    returns: str
+    fields: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChain:
+    """A straight chain of stages and what it is for, such as `executorch-int8`."""
+
+    name: str
+    stages: tuple[PlannedStage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a build would do; `notes` are remarks for the user."""
+
+    model: str
+    target: str
+    out: Path
+    chains: tuple[PlannedChain, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadRow:
+    """One payload of a finished bundle, as the table at the end of a build shows it.
+
+    Attributes:
+        engine: the format.
+        precision: `int8`, `fp16` or `fp32`.
+        file: path inside the bundle.
+        size_bytes: of that file.
+        agreement_top1: share of photos (0..1) on which it gives the float model's first answer; None if it was not judged.
+        drop_pp: top-1 of the float model minus its own, in percentage points; None without labelled data.
+        latency_ms_here: median of one run on this machine, one thread; None if the engine is not installed here.
+        delegate: who runs the network inside the engine, such as `XNNPACK`.
+        placement: one line: what ran where, such as `1 XNNPACK call, 61 int8 operators`.
+    """
+
+    engine: str
+    precision: str
+    file: str
+    size_bytes: int
+    agreement_top1: float | None
+    drop_pp: float | None
+    latency_ms_here: float | None
+    delegate: str
+    placement: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuildResult:
+    """A finished, verified bundle and how it came about; `digest` is the bundle's own."""
+
+    bundle: Path
+    digest: str
+    model: str
+    target: str
+    seconds: float
+    stages: tuple[StageRun, ...]
+    payloads: tuple[PayloadRow, ...]
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,6 @@
+"""`python -m edgekit.cli`."""
+
+from edgekit.cli import main
+
+if __name__ == "__main__":
+    main()

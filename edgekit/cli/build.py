@@ -1,0 +1,177 @@
+"""`edgekit build`: from a network and a device's name to a verified bundle."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgekit.build.request import ENGINES, BuildRequest, BuildResult, Plan
+from edgekit.cli import checks
+from edgekit.cli.options import POSITIVE, NameList, flat, lowering_names, precision_names
+from edgekit.cli.options import command as declare
+from edgekit.cli.screen import Screen
+
+__all__ = ["command"]
+
+
+@declare
+@click.option("--model", default="efficientnet_lite0", show_default=True, help="A name, path/file.py:FUNCTION or timm:NAME.")
+@click.option("--target", required=True, help="A device: a name, an alias or a .yaml file. See: edgekit targets")
+@click.option("--data", type=click.Path(path_type=Path), help="Images: class folders, a labels.csv, loose photos or an .npz.")
+@click.option("--weights", type=click.Path(path_type=Path), help="Weights of the network: .pth, .pt or .safetensors.")
+@click.option(
+    "--precision", multiple=True, type=NameList("precision", precision_names), help="int8, fp16, fp32; a list or repeated. [int8]"
+)
+@click.option("--engines", multiple=True, type=NameList("engine", lowering_names), help=f"Payload formats. [{','.join(ENGINES)}]")
+@click.option("--resolution", type=click.IntRange(16, 4096), metavar="PX", help="Side of the image that the network sees.")
+@click.option("--max-latency-ms", type=click.FloatRange(0, min_open=True), help="The bundle must be this fast on the target.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="The bundle to write. [bundles/MODEL-TARGET]")
+@click.option("--zip", "as_zip", is_flag=True, help="Write one .ekb file instead of a folder.")
+@click.option("--classes", type=click.IntRange(min=1), help="Size of the last layer, if it is not the model's own.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of random weights and choices by lot.")
+@click.option("--store", type=click.Path(path_type=Path), help="Folder of finished stages. [$EDGEKIT_STORE or ~/.cache/edgekit]")
+@click.option("--limit", type=POSITIVE, default=128, show_default=True, help="Photos that set the quantization ranges.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
+def command(
+    screen: Screen,
+    *,
+    model: str,
+    target: str,
+    data: Path | None,
+    weights: Path | None,
+    precision: tuple[tuple[str, ...], ...],
+    engines: tuple[tuple[str, ...], ...],
+    resolution: int | None,
+    max_latency_ms: float | None,
+    out: Path | None,
+    as_zip: bool,
+    classes: int | None,
+    seed: int,
+    store: Path | None,
+    limit: int,
+    dry_run: bool,
+) -> None:
+    """Quantize a network once and build a verified bundle for a device."""
+    from edgekit import catalog
+
+    source = catalog.find_model(model)
+    profile = catalog.find_target(target)
+    checks.data(data)
+    checks.weights(weights)
+    place, packed = checks.out_path(out, name=f"{source.name}-{profile.name}", as_zip=as_zip)
+    checks.out_can_be_written(place)
+    request = BuildRequest(
+        model=source,
+        target=profile,
+        out=place,
+        data_dir=data,
+        weights=weights,
+        precisions=flat(precision) or (profile.default_precision,),
+        engines=flat(engines) or ENGINES,
+        resolution_px=resolution,
+        max_latency_ms=max_latency_ms,
+        zip=packed,
+        classes=classes,
+        seed=seed,
+        calibration_limit=limit,
+        store=store,
+    )
+    checks.installed_for_build(request.engines)
+    if dry_run:
+        _print_plan(screen, _plan(screen, request))
+    else:
+        _print_result(screen, _build(screen, request))
+
+
+def _plan(screen: Screen, request: BuildRequest) -> Plan:
+    with screen.working():
+        from edgekit.build import api
+
+        plan: Plan = api.plan(request)
+        return plan
+
+
+def _build(screen: Screen, request: BuildRequest) -> BuildResult:
+    from edgekit.cli.progress import progress
+
+    with progress(screen) as observe, screen.working():
+        from edgekit.build import api
+
+        result: BuildResult = api.build(request, observe=observe)
+        return result
+
+
+def _print_plan(screen: Screen, plan: Plan) -> None:
+    if screen.as_json:
+        screen.document(_plan_document(plan))
+        return
+    screen.line(f"{plan.model} for {plan.target}, into {plan.out}")
+    for chain in plan.chains:
+        screen.line(f"\n{chain.name}")
+        for stage in chain.stages:
+            fields = ", ".join(f"{name}={value}" for name, value in stage.fields.items())
+            screen.line(f"  {stage.name:<10} {stage.accepts} -> {stage.returns}{'  ' + fields if fields else ''}")
+    for note in plan.notes:
+        screen.line(f"note: {note}")
+
+
+def _plan_document(plan: Plan) -> dict[str, Any]:
+    from edgekit.spec.codec import to_json
+
+    return {"dry_run": True, "bundle": str(plan.out), **{k: v for k, v in to_json(plan).items() if k != "out"}}
+
+
+def _print_result(screen: Screen, result: BuildResult) -> None:
+    if screen.as_json:
+        screen.document(_result_document(result))
+        return
+    from edgekit.cli.figures import milliseconds, percent, points, size
+
+    screen.table(
+        ("engine", "precision", "size", "as float", "drop, pp", "latency", "what ran where"),
+        [
+            (
+                row.engine,
+                row.precision,
+                size(row.size_bytes),
+                percent(row.agreement_top1),
+                points(row.drop_pp),
+                milliseconds(row.latency_ms_here),
+                f"{row.delegate}: {row.placement}",
+            )
+            for row in result.payloads
+        ],
+        right=("size", "as float", "drop, pp", "latency"),
+    )
+    for note in result.notes:
+        screen.line(f"note: {note}")
+    cached = sum(run.cached for run in result.stages)
+    screen.line(f"{result.model} for {result.target}: {result.bundle}")
+    screen.line(f"digest {result.digest}")
+    screen.line(f"{result.seconds:.1f} s, {cached} of {len(result.stages)} stages already there")
+
+
+def _result_document(result: BuildResult) -> dict[str, Any]:
+    return {
+        "bundle": str(result.bundle),
+        "digest": result.digest,
+        "model": result.model,
+        "target": result.target,
+        "seconds": round(result.seconds, 3),
+        "stages": [{"name": r.name, "cached": r.cached, "seconds": r.seconds, "key": r.key} for r in result.stages],
+        "payloads": [
+            {
+                "engine": row.engine,
+                "precision": row.precision,
+                "file": row.file,
+                "size_bytes": row.size_bytes,
+                "agreement_top1": row.agreement_top1,
+                "drop_pp": row.drop_pp,
+                "latency_ms_here": row.latency_ms_here,
+                "delegate": row.delegate,
+                "placement": row.placement,
+            }
+            for row in result.payloads
+        ],
+        "notes": list(result.notes),
+    }

@@ -1,0 +1,125 @@
+"""What can be said about arguments before anything slow is imported."""
+
+import contextlib
+import importlib.util
+import os
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgekit.spec.errors import InputError, SetupError
+
+__all__ = ["data", "installed_for_build", "out_can_be_written", "out_path", "weights"]
+
+_WEIGHTS = (".pth", ".pt", ".safetensors")
+_MODULES = (
+    ("torch", ()),
+    ("torchao", ()),
+    ("executorch", ("executorch",)),
+    ("onnx", ("onnx",)),
+    ("onnxscript", ("onnx",)),
+    ("litert_torch", ("litert",)),
+    ("ai_edge_quantizer", ("litert",)),
+)
+"""Modules that a build imports, and the engines that need them; none named: all do."""
+
+
+def data(path: Path | None) -> None:
+    """Refuse a `--data` that is not there, cannot be read, or is empty."""
+    if path is None:
+        return
+    if not path.exists():
+        raise InputError(
+            f"there is no {path}", where="--data", fix="name a folder of images or an .npz file", code="data-missing"
+        )
+    if path.is_file() and path.suffix != ".npz":
+        raise InputError(
+            f"{path} is a file, but no .npz", where="--data", fix="name a folder of images or an .npz file", code="data-kind"
+        )
+    try:
+        empty = path.is_dir() and not any(path.iterdir())
+    except OSError as error:
+        raise InputError(
+            f"cannot read {path}: {error.strerror}", where="--data", fix="check its permissions", code="data-unreadable"
+        ) from error
+    if empty:
+        raise InputError(f"{path} is empty", where="--data", fix="name a folder that holds images", code="data-empty")
+
+
+def weights(path: Path | None) -> None:
+    """Refuse `--weights` that are not there, cannot be read, or have another ending."""
+    if path is None:
+        return
+    if path.suffix not in _WEIGHTS:
+        raise InputError(
+            f"{path} does not end in {', '.join(_WEIGHTS)}", where="--weights", fix="save a state dict there", code="weights-kind"
+        )
+    try:
+        with path.open("rb") as file:
+            empty = not file.read(1)
+    except OSError as error:
+        raise InputError(
+            f"cannot read {path}: {error.strerror}", where="--weights", fix="check the path", code="weights-missing"
+        ) from error
+    if empty:
+        raise InputError(f"{path} is empty", where="--weights", fix="save a state dict there", code="weights-corrupt")
+
+
+def out_path(out: Path | None, *, name: str, as_zip: bool) -> tuple[Path, bool]:
+    """`--out` and `--zip` -> where the bundle goes, and whether it is one file; an `.ekb` ending means a file as well."""
+    place = out if out is not None else Path("bundles") / name
+    packed = as_zip or place.suffix == ".ekb"
+    return (place.with_name(place.name + ".ekb") if packed and place.suffix != ".ekb" else place), packed
+
+
+def out_can_be_written(out: Path) -> None:
+    """Refuse an `--out` that cannot be written or holds something that is no bundle; nothing remains of the attempt."""
+    if out.exists() and not _may_be_replaced(out):
+        raise InputError(
+            f"{out} is there already and is no bundle",
+            where="--out",
+            fix="name another place, or remove it",
+            code="output-exists",
+        )
+    folder = out.absolute().parent
+    while not folder.exists():
+        folder = folder.parent
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder) as probe:
+            probe.write(b"x" * 4096)
+            probe.flush()
+            # Some file systems only find out that they are full when the bytes must really go somewhere.
+            with contextlib.suppress(AttributeError):
+                os.fdatasync(probe.fileno())
+    except OSError as error:
+        raise InputError(
+            f"cannot write to {folder}: {error.strerror}",
+            where="--out",
+            fix="name a folder that can be written and has space left",
+            code="output-unwritable",
+        ) from error
+
+
+def _may_be_replaced(out: Path) -> bool:
+    if out.suffix == ".ekb":
+        return out.is_file() and (out.stat().st_size == 0 or zipfile.is_zipfile(out))
+    return out.is_dir() and ((out / "manifest.json").is_file() or not any(out.iterdir()))
+
+
+def installed_for_build(engines: Sequence[str]) -> None:
+    """Refuse to begin if a library that the build needs is not installed."""
+    missing = [
+        module for module, needed_by in _MODULES if (not needed_by or set(needed_by) & set(engines)) and not _is_installed(module)
+    ]
+    if missing:
+        raise SetupError(
+            f"building needs {', '.join(missing)}",
+            where="the Python environment",
+            fix="pip install 'edgekit[build]', or see: edgekit doctor",
+            code="build-extra-missing",
+        )
+
+
+def _is_installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None

@@ -1,0 +1,132 @@
+"""`edgekit inspect`: what a bundle holds and what runs where."""
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgekit.cli.options import BUNDLE
+from edgekit.cli.options import command as declare
+from edgekit.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from edgekit.spec.bundle import BundleReader
+    from edgekit.spec.manifest import Payload, Placement
+
+__all__ = ["command"]
+
+_FROM_MANIFEST = "the manifest"
+_FROM_PAYLOAD = "the payload"
+
+
+@declare
+@click.argument("bundle", type=BUNDLE)
+def command(screen: Screen, *, bundle: Path) -> None:
+    """Show the payloads of BUNDLE: operators by type and dtype, delegates, sizes, rungs, provenance."""
+    from edgekit.spec.bundle import open_bundle
+
+    with open_bundle(bundle) as reader:
+        with screen.working():
+            found = [_examine(reader, payload) for payload in reader.manifest.payloads]
+        document = _document(reader, found)
+    if screen.as_json:
+        screen.document(document)
+    else:
+        _print(screen, document)
+
+
+def _examine(reader: "BundleReader", payload: "Payload") -> "tuple[Payload, Placement, str]":
+    """A payload, where its operators run, and who says so."""
+    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("edgekit.build.operators") is None:
+        return payload, payload.placement, _FROM_MANIFEST
+    from edgekit.build import operators
+
+    try:
+        return payload, operators.read(payload.engine, reader.file(payload.entries[0].file)), _FROM_PAYLOAD
+    except ImportError:
+        return payload, payload.placement, _FROM_MANIFEST
+
+
+def _document(reader: "BundleReader", found: "list[tuple[Payload, Placement, str]]") -> dict[str, Any]:
+    from edgekit.spec.codec import to_json
+
+    manifest = reader.manifest
+    sizes = {file.path: file.size_bytes for file in manifest.files}
+    return {
+        "bundle": str(reader.path),
+        "digest": reader.digest,
+        "size_bytes": sum(sizes.values()),
+        "model": to_json(manifest.model),
+        "target": to_json(manifest.target),
+        "preprocess": to_json(manifest.preprocess),
+        "rungs": to_json(manifest.rungs),
+        "payloads": [
+            {
+                "id": payload.id,
+                "engine": payload.engine,
+                "precision": payload.precision,
+                "files": list(dict.fromkeys(entry.file for entry in payload.entries)),
+                "size_bytes": sum(sizes[file] for file in {entry.file for entry in payload.entries}),
+                "delegate": placement.delegate,
+                "delegate_calls": placement.delegate_calls,
+                "operators": to_json(placement.operators),
+                "operators_from": source,
+            }
+            for payload, placement, source in found
+        ],
+        "goldens": sum(golden.shape[0] for golden in manifest.golden_inputs),
+        "provenance": dict(manifest.provenance),
+        "files": to_json(manifest.files),
+    }
+
+
+def _print(screen: Screen, document: dict[str, Any]) -> None:
+    from edgekit.cli.figures import UNKNOWN, size
+
+    model, target = document["model"], document["target"]
+    screen.line(f"{model['name']} ({model['task']}, {model['classes']} classes) for {target['name']}")
+    screen.line(f"digest {document['digest']}, {size(document['size_bytes'])} in {len(document['files'])} files")
+    screen.line(f"weights {model['weights'] or 'random'}, license {model['license'] or 'not stated'}")
+    screen.table(
+        ("payload", "size", "delegate", "calls", "operators", "float operators", "as read from"),
+        [
+            (
+                payload["id"],
+                size(payload["size_bytes"]),
+                payload["delegate"] or UNKNOWN,
+                UNKNOWN if payload["delegate_calls"] is None else str(payload["delegate_calls"]),
+                str(sum(operator["count"] for operator in payload["operators"])),
+                str(sum(operator["count"] for operator in payload["operators"] if operator["dtype"].startswith("float"))),
+                payload["operators_from"],
+            )
+            for payload in document["payloads"]
+        ],
+        right=("size", "calls", "operators", "float operators"),
+    )
+    screen.table(("payload", "operator", "dtype", "count", "run by"), list(_operator_rows(document)), right=("count",))
+    screen.table(
+        ("rung", "input", "resized to", "continues", "enough from"),
+        [
+            (
+                rung["name"],
+                f"{rung['resolution_px']} px",
+                f"{rung['resize_px']} px",
+                str(rung["continues"]),
+                f"{rung['min_margin']:g}",
+            )
+            for rung in document["rungs"]
+        ],
+    )
+    for name, value in sorted(document["provenance"].items()):
+        screen.line(f"{name}: {value}")
+    if any(payload["operators_from"] == _FROM_MANIFEST for payload in document["payloads"]):
+        screen.line("operators as the builder recorded them; pip install 'edgekit[build]' to read them back from the payloads")
+
+
+def _operator_rows(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    for payload in document["payloads"]:
+        for operator in sorted(payload["operators"], key=lambda operator: -operator["count"]):
+            runner = operator["delegate"] or payload["engine"]
+            yield payload["id"], operator["type"], operator["dtype"], str(operator["count"]), runner

@@ -1,0 +1,80 @@
+"""What the commands share: how they are declared, and the types of their arguments."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgekit.spec.errors import UnknownName
+
+__all__ = ["BUNDLE", "POSITIVE", "NameList", "command", "engine_names", "flat", "lowering_names", "precision_names"]
+
+BUNDLE = click.Path(exists=True, path_type=Path)
+POSITIVE = click.IntRange(min=1)
+
+
+def command(function: Callable[..., Any]) -> click.Command:
+    """A function of a `Screen` and its options -> a command that also takes --json and --debug."""
+    for option in (
+        click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks and what libraries print."),
+        click.option("--json", "as_json", is_flag=True, expose_value=False, help="Print one JSON document on stdout."),
+    ):
+        function = option(function)
+    name = function.__module__.rpartition(".")[2]
+    settings = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+    return click.command(name=name, context_settings=settings)(click.pass_obj(function))
+
+
+class NameList(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click only
+    """`a,b` -> `("a", "b")`; every name must be known."""
+
+    name = "list"
+
+    def __init__(self, kind: str, known: Callable[[], Iterable[str]]) -> None:
+        """Take the kind of thing for messages and what gives the names that are right."""
+        self.kind = kind
+        self.known = known
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """Split and check.
+
+        Raises:
+            UnknownName: one of the names is not known.
+        """
+        if isinstance(value, tuple):
+            return value
+        names = tuple(name.strip() for name in str(value).split(",") if name.strip())
+        known = tuple(self.known())
+        for name in names:
+            if name not in known:
+                raise UnknownName(self.kind, name, known)
+        if not names:
+            self.fail(f"no {self.kind} given", param, ctx)
+        return names
+
+
+def flat(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Names of all lists, each once, in the order given."""
+    return tuple(dict.fromkeys(name for names in lists for name in names))
+
+
+def engine_names() -> tuple[str, ...]:
+    """Engines that may be asked for, those of third parties included."""
+    from edgekit import catalog
+
+    return catalog.engine_names()
+
+
+def lowering_names() -> tuple[str, ...]:
+    """Payload formats that may be asked for, those of third parties included."""
+    from edgekit import catalog
+
+    return catalog.lowering_names()
+
+
+def precision_names() -> tuple[str, ...]:
+    """What a payload may be built in."""
+    from edgekit.build.request import PRECISIONS
+
+    return PRECISIONS

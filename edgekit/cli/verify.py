@@ -1,0 +1,131 @@
+"""`edgekit verify`: prove a bundle on every engine that is installed here."""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgekit.cli import checks
+from edgekit.cli.options import BUNDLE, POSITIVE
+from edgekit.cli.options import command as declare
+from edgekit.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from edgekit.bench import VerifyResult
+
+__all__ = ["command"]
+
+_NOT_OK = 3
+
+
+@declare
+@click.argument("bundle", type=BUNDLE)
+@click.option("--data", type=click.Path(path_type=Path), help="Images to judge on: class folders, a labels.csv or an .npz.")
+@click.option("--against", type=BUNDLE, help="A bundle with an fp32 payload of the same network, as the float reference.")
+@click.option("--limit", type=POSITIVE, help="Judge on so many images. [all]")
+@click.option("--threads", type=POSITIVE, default=1, show_default=True)
+def command(screen: Screen, *, bundle: Path, data: Path | None, against: Path | None, limit: int | None, threads: int) -> int:
+    """Check every hash of BUNDLE and its golden outputs on every engine here; with --data also accuracy and agreement."""
+    checks.data(data)
+    result, skipped = _verify(screen, bundle, data, against=against, limit=limit, threads=threads)
+    if screen.as_json:
+        screen.document(_document(result, skipped))
+    else:
+        _print(screen, result, skipped)
+    return 0 if result.ok else _NOT_OK
+
+
+def _verify(
+    screen: Screen, bundle: Path, data: Path | None, *, against: Path | None, limit: int | None, threads: int
+) -> "tuple[VerifyResult, list[str]]":
+    from edgekit.bench import verify_bundle
+
+    with screen.working():
+        if data is None:
+            return verify_bundle(bundle, threads=threads), []
+        from edgekit.build.data import open_data
+
+        images = open_data(data, limit=limit)
+        reference = None if against else _float_network(bundle)
+        result = verify_bundle(bundle, data=images, float_bundle=against, float_logits=reference, threads=threads)
+        if all(each.agreement_float is None for each in result.engines.values()):
+            hint = (
+                "no float network to compare with: give --against a bundle with an fp32 payload, or pip install 'edgekit[build]'"
+            )
+            result = dataclasses.replace(result, note="; ".join(filter(None, (result.note, hint))))
+        return result, [f"{skipped.path}: {skipped.why}" for skipped in images.skipped]
+
+
+def _float_network(bundle: Path) -> Any:
+    """The float network of the bundle, where the builder is installed and has its weights; else None."""
+    try:
+        from edgekit.build.api import float_logits
+    except ImportError:
+        return None
+    return float_logits(bundle)
+
+
+def _print(screen: Screen, result: "VerifyResult", skipped: list[str]) -> None:
+    from edgekit.cli.figures import UNKNOWN, percent, points
+
+    rows = [
+        (
+            name,
+            each.precision,
+            each.delegate,
+            "ok" if each.goldens else "FAIL",
+            f"{each.golden_max_steps:g}",
+            str(each.n or UNKNOWN),
+            percent(each.top1),
+            percent(each.top1_float),
+            points(each.drop_pp),
+            f"{points(each.interval_pp[0])} to {points(each.interval_pp[1])}" if each.interval_pp else UNKNOWN,
+            percent(each.agreement_float),
+        )
+        for name, each in result.engines.items()
+    ]
+    columns = (
+        "engine",
+        "precision",
+        "delegate",
+        "goldens",
+        "max steps",
+        "images",
+        "top-1",
+        "float",
+        "drop, pp",
+        "95 %",
+        "agrees",
+    )
+    # Without images the columns about their answers would be empty.
+    shown = len(columns) if any(each.n for each in result.engines.values()) else 5
+    screen.table(columns[:shown], [row[:shown] for row in rows], right=columns[4:shown])
+    if result.pairs:
+        screen.table(
+            ("a", "b", "same answer", "mean steps", "max steps", "equal outputs"),
+            [
+                (
+                    pair.a,
+                    pair.b,
+                    percent(pair.agreement_top1),
+                    f"{pair.mean_steps:.3f}",
+                    f"{pair.max_steps:g}",
+                    percent(pair.equal),
+                )
+                for pair in result.pairs
+            ],
+            right=("same answer", "mean steps", "max steps", "equal outputs"),
+        )
+    for missing in result.missing:
+        screen.line(f"not checked: {missing.engine}: {missing.fix}")
+    for line in (*([result.note] if result.note else ()), *(f"skipped {line}" for line in skipped)):
+        screen.line(f"note: {line}")
+    screen.line("verified" if result.ok else "NOT verified: an engine does not give the golden outputs")
+
+
+def _document(result: "VerifyResult", skipped: list[str]) -> dict[str, Any]:
+    from edgekit.spec.codec import to_json
+
+    document: dict[str, Any] = {**to_json(result), "skipped": skipped}
+    return document

@@ -1,0 +1,254 @@
+"""The manifest: what a bundle says of itself. `bundle.schema.json` is the law; these types are held to it by tests.
+
+Readers ignore unknown fields and refuse an unknown `format`. Fields are never removed or redefined, defaults never change.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from edgekit.spec import codec
+from edgekit.spec.codec import to_json
+from edgekit.spec.errors import BundleError
+
+__all__ = [
+    "FORMAT",
+    "Entry",
+    "FileEntry",
+    "GoldenInputs",
+    "GoldenOutputs",
+    "Manifest",
+    "ModelInfo",
+    "OperatorCount",
+    "Payload",
+    "Placement",
+    "Preprocess",
+    "Rung",
+    "TargetInfo",
+    "TensorSpec",
+    "from_json",
+    "refuse",
+    "to_json",
+]
+
+FORMAT = 1
+"""The format this code writes, and the only one it reads."""
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """One input or output tensor of an entry.
+
+    Attributes:
+        name: the tensor's name inside the payload; positional where the format has no names.
+        dtype: `int8`, `uint8`, `float16` or `float32`.
+        shape: static shape, batch first.
+        layout: meaning of the axes: `NCHW`, `NHWC` or `NC`.
+        scale: real value of one step; None for a float tensor.
+        zero_point: the integer that stands for 0.0; None for a float tensor.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    layout: str
+    scale: float | None = None
+    zero_point: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """A callable piece of a payload that serves one rung.
+
+    Attributes:
+        rung: name of the rung it serves.
+        file: bundle path of the payload file that holds it.
+        method: method (`.pte`) or signature (`.tflite`) to call; empty for ONNX.
+        inputs: what it takes, in order; the first is the image or the features of the rung before.
+        outputs: what it gives, in order; the first is the logits.
+        pixel_table: bundle path of the (3, 256) table of `inputs[0].dtype` that turns a pixel into an input value.
+    """
+
+    rung: str
+    file: str
+    method: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    pixel_table: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OperatorCount:
+    """How many operators of one type and dtype a payload holds; `delegate` names who runs them, empty for the engine itself."""
+
+    type: str
+    dtype: str
+    count: int
+    delegate: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the builder saw the payload run: a contract that a runtime can hold an engine to.
+
+    Attributes:
+        delegate: delegate or execution provider that takes the network, such as `XNNPACK`.
+        delegate_calls: calls of it per inference as serialized (ExecuTorch); None where the engine decides at load time.
+        operators: operators as the engine's own tools read them back from the payload.
+    """
+
+    delegate: str
+    delegate_calls: int | None
+    operators: tuple[OperatorCount, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GoldenOutputs:
+    """Expected first outputs of one entry for all golden inputs of its rung.
+
+    Attributes:
+        rung: which rung's golden inputs were run.
+        file: bundle path of raw little-endian values of `dtype`.
+        dtype: dtype of the entry's first output.
+        shape: (n, classes).
+        tolerance: largest accepted difference: quantization steps for integer outputs, absolute for float ones.
+    """
+
+    rung: str
+    file: str
+    dtype: str
+    shape: tuple[int, ...]
+    tolerance: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Payload:
+    """One network in one format and precision.
+
+    Attributes:
+        id: unique in the bundle, `<engine>-<precision>`.
+        engine: `executorch`, `litert` or `onnx`.
+        precision: `int8`, `fp16` or `fp32`.
+        entries: one per rung.
+        placement: what ran where at build time.
+        goldens: one per rung.
+    """
+
+    id: str
+    engine: str
+    precision: str
+    entries: tuple[Entry, ...]
+    placement: Placement
+    goldens: tuple[GoldenOutputs, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GoldenInputs:
+    """Golden images of one rung: raw uint8 RGB pixels, after resize and crop, before the pixel table.
+
+    Attributes:
+        rung: the rung they belong to.
+        file: bundle path of raw uint8 values.
+        shape: (n, height, width, 3).
+    """
+
+    rung: str
+    file: str
+    shape: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Preprocess:
+    """From a decoded image to pixels; sizes are in the rung.
+
+    Attributes:
+        color: channel order that the network wants, `RGB`.
+        filter: `bilinear` or `bicubic`, the fixed-point resize of docs/bundle-format.md.
+        mean: per channel, in pixel units (0..255).
+        std: per channel, in pixel units.
+    """
+
+    color: str
+    filter: str
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rung:
+    """One step of the ladder.
+
+    Attributes:
+        name: unique in the bundle.
+        resolution_px: side of the square crop that the network sees.
+        resize_px: the shorter side of the image is resized to this before the crop.
+        continues: True if it takes the features of the rung before; False if it starts again from the image.
+        min_margin: steps (integer outputs) between best and second logit that make this answer good enough; 0 on the last rung.
+    """
+
+    name: str
+    resolution_px: int
+    resize_px: int
+    continues: bool = False
+    min_margin: float = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """The network: name, task, number of classes, and where its weights came from (empty digest: random weights)."""
+
+    name: str
+    task: str
+    classes: int
+    weights: str
+    weights_sha256: str
+    license: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TargetInfo:
+    """The device it was built for, and its engines in order of preference."""
+
+    name: str
+    engines: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file of the bundle: path with forward slashes, lower-case hexadecimal SHA-256, size."""
+
+    path: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Manifest:
+    """All of `manifest.json`. `labels` is a bundle path, one UTF-8 label a line, or None."""
+
+    format: int
+    model: ModelInfo
+    target: TargetInfo
+    preprocess: Preprocess
+    rungs: tuple[Rung, ...]
+    payloads: tuple[Payload, ...]
+    golden_inputs: tuple[GoldenInputs, ...]
+    labels: str | None
+    provenance: Mapping[str, str]
+    files: tuple[FileEntry, ...]
+
+
+def from_json(cls: type[T], data: Any, *, where: str) -> T:
+    """Plain JSON values -> dataclass `cls`; unknown fields are ignored.
+
+    Raises:
+        BundleError: a field is missing or has another type than the schema says; `where` leads to it.
+    """
+    return codec.from_json(cls, data, where=where, fail=refuse)
+
+
+def refuse(what: str, where: str) -> BundleError:
+    """The error for a manifest that does not follow the law."""
+    return BundleError(what, where=where, fix="build or copy the bundle again", code="bundle-manifest")
