@@ -22,7 +22,7 @@ from pathlib import Path
 
 from edgekit.build.artifact import KINDS, Artifact
 from edgekit.spec.digest import sha256_tree
-from edgekit.spec.errors import SetupError
+from edgekit.spec.errors import InputError, SetupError
 
 __all__ = ["STORE_VARIABLE", "Store", "Work", "default_root", "full_or_unwritable"]
 
@@ -104,7 +104,7 @@ class Store:
             meta = json.loads((entry / "meta.json").read_text(encoding="utf-8"))
             kind, digest = meta["kind"], meta["digest"]
             whole = kind in KINDS and sha256_tree(entry / "content") == digest
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, InputError):
             return None
         return Artifact(kind, digest, entry / "content") if whole else None
 

@@ -80,6 +80,7 @@ def command(
     if dry_run:
         _print_plan(screen, _plan(screen, request))
     else:
+        checks.store_can_be_written(store)
         _print_result(screen, _build(screen, request))
 
 

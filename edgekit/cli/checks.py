@@ -10,7 +10,7 @@ from pathlib import Path
 
 from edgekit.spec.errors import InputError, SetupError
 
-__all__ = ["data", "installed_for_build", "out_can_be_written", "out_path", "weights"]
+__all__ = ["data", "installed_for_build", "out_can_be_written", "out_path", "store_can_be_written", "weights"]
 
 _WEIGHTS = (".pth", ".pt", ".safetensors")
 _MODULES = (
@@ -105,6 +105,17 @@ def _may_be_replaced(out: Path) -> bool:
     if out.suffix == ".ekb":
         return out.is_file() and (out.stat().st_size == 0 or zipfile.is_zipfile(out))
     return out.is_dir() and ((out / "manifest.json").is_file() or not any(out.iterdir()))
+
+
+def store_can_be_written(path: Path | None) -> None:
+    """Refuse a store that cannot be written; it is made if it is not there yet."""
+    from edgekit.build.store import Store, default_root
+
+    store = Store(path or default_root())
+    with store.explained():
+        store.root.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=store.root):
+            pass
 
 
 def installed_for_build(engines: Sequence[str]) -> None:

@@ -33,15 +33,14 @@ def _examine() -> dict[str, Any]:
     from edgekit.cli import toolchain
 
     constraints = toolchain.constraints_path()
-    wanted = toolchain.pins(constraints)
-    states = toolchain.package_states(wanted)
+    states = toolchain.package_states(toolchain.pins(constraints) if constraints else {})
     return {
         "ok": all(state.state == "ok" for state in states),
         "edgekit": importlib.metadata.version("edgekit"),
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "executable": sys.executable,
-        "constraints": str(constraints),
+        "constraints": str(constraints) if constraints else None,
         "store": str(default_root()),
         "packages": [
             {
@@ -68,7 +67,7 @@ def _engines() -> list[dict[str, Any]]:
 
 def _print(screen: Screen, document: dict[str, Any]) -> None:
     screen.line(f"edgekit {document['edgekit']}, Python {document['python']}, {document['platform']}, {document['executable']}")
-    screen.line(f"tested versions: {document['constraints']}")
+    screen.line(f"tested versions: {document['constraints'] or 'the list is not part of this installation'}")
     screen.line(f"store of finished stages: {document['store']}")
     screen.line()
     screen.table(

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgekit.spec.errors import SetupError
-
 __all__ = ["EXTRAS", "PackageState", "constraints_path", "fixes", "package_states", "pins"]
 
 EXTRAS = ("core", "build", "executorch", "litert", "onnx")
@@ -38,22 +36,11 @@ class PackageState:
     fix: str
 
 
-def constraints_path() -> Path:
-    """The file of tested versions: of the checkout, or the copy inside an installed edgekit.
-
-    Raises:
-        SetupError: neither is there.
-    """
+def constraints_path() -> Path | None:
+    """The file of tested versions: of the checkout, or the copy inside an installed edgekit; None if there is neither."""
     package = Path(__file__).resolve().parents[1]
-    for path in (package / "_constraints.txt", package.parent / "constraints.txt"):
-        if path.is_file():
-            return path
-    raise SetupError(
-        "the list of tested versions is missing",
-        where=str(package),
-        fix="pip install --force-reinstall edgekit",
-        code="constraints",
-    )
+    places = (package / "_constraints.txt", package.parent / "constraints.txt")
+    return next((path for path in places if path.is_file()), None)
 
 
 def pins(path: Path) -> dict[str, str]:
@@ -81,13 +68,14 @@ def package_states(wanted: Mapping[str, str]) -> tuple[PackageState, ...]:
     return tuple(_state(names[name], tuple(groups[name]), wanted.get(name)) for name in order)
 
 
-def fixes(states: Sequence[PackageState], constraints: Path) -> tuple[str, ...]:
+def fixes(states: Sequence[PackageState], constraints: Path | None) -> tuple[str, ...]:
     """The fewest commands that mend everything that is missing or of another version."""
     bad = [state for state in states if state.state != "ok"]
     commands = []
     for extra in ("build", "executorch", "litert", "onnx"):
         if any(extra in state.extras and state.state == "missing" for state in bad):
-            commands.append(f"pip install -c {constraints} 'edgekit[{extra}]'")
+            pinned = f"-c {constraints} " if constraints else ""
+            commands.append(f"pip install {pinned}'edgekit[{extra}]'")
         if commands:
             break
     other = [f"{state.name}=={state.wanted}" for state in bad if state.state == "other version"]

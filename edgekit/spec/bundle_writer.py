@@ -42,7 +42,7 @@ def write_bundle(manifest: Manifest, contents: Mapping[str, bytes | Path], out: 
         data = manifest_bytes(dataclasses.replace(manifest, files=entries))
         digest = sha256_bytes(data)
         (temporary / MANIFEST).write_bytes(data)
-        (temporary / MANIFEST_SUM).write_text(f"{digest}  {MANIFEST}\n", encoding="ascii")
+        (temporary / MANIFEST_SUM).write_bytes(f"{digest}  {MANIFEST}\n".encode("ascii"))
     return digest
 
 

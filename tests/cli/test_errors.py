@@ -154,3 +154,14 @@ def test_a_missing_build_extra_is_said_before_work(edgekit_, fake_api, monkeypat
     assert "torch, litert_torch" in done.document["error"]["what"]
     assert "pip install 'edgekit[build]'" in done.document["error"]["fix"]
     assert "litert" not in edgekit_("build", "--target", "host", "--engines", "onnx", "--json").document["error"]["what"]
+
+
+@pytest.mark.parametrize("how", ["option", "variable"])
+def test_a_store_that_cannot_be_written_is_said_before_work(scene, monkeypatch, how):
+    run, _ = scene
+    if how == "variable":
+        monkeypatch.setenv("EDGEKIT_STORE", "mine.py/store")
+    done = run(*BUILD, *(["--store", "mine.py/store"] if how == "option" else []), "--json")
+    assert done.code == 4
+    assert done.document["error"]["code"] == "store-unwritable"
+    assert "--store" in done.document["error"]["fix"]

@@ -90,6 +90,14 @@ def test_doctor_names_what_is_missing_and_the_command(edgekit_, poor):
     assert "to mend: pip install" in edgekit_("doctor").out
 
 
+def test_doctor_without_the_list_of_tested_versions(edgekit_, poor, monkeypatch):
+    monkeypatch.setattr(toolchain, "constraints_path", lambda: None)
+    document = edgekit_("doctor", "--json").document
+    assert document["constraints"] is None
+    assert document["fixes"] == ["pip install 'edgekit[build]'"]
+    assert edgekit_("doctor").code == 0
+
+
 def test_pins_and_builds_of_the_same_version(tmp_path, monkeypatch):
     path = tmp_path / "constraints.txt"
     path.write_text("# tested\nTorch==2.13.0  # CPU\nother_name==1.0; python_version > '3'\n\n-r more.txt\n")

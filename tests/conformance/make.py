@@ -10,7 +10,8 @@ from pathlib import Path
 import numeric_cases
 import tiny
 from bundle_cases import write_bundles
-from manifest_cases import cases, edited
+from manifest_case import edited
+from manifest_cases import cases
 
 from edgekit.spec.bundle import write_bundle
 
@@ -21,7 +22,7 @@ MADE = ("manifests", "bundles", "manifests.json", "bundles.json", "quantize.json
 def write_json(path: Path, kind: str, items: list) -> None:
     """One vector file, a case a line, so that a change shows as one line."""
     lines = ",\n".join("  " + json.dumps(item, ensure_ascii=False, allow_nan=False) for item in items)
-    path.write_text(f'{{"version": 1, "kind": "{kind}", "cases": [\n{lines}\n]}}\n', encoding="utf-8")
+    path.write_text(f'{{"version": 1, "kind": "{kind}", "cases": [\n{lines}\n]}}\n', encoding="utf-8", newline="\n")
 
 
 def write_manifests(out: Path, bases: dict) -> None:

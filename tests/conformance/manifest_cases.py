@@ -2,73 +2,30 @@
 
 import copy
 import json
-from dataclasses import dataclass
 from typing import Any
 
-GONE = object()
-"""Value of an edit that takes the field away."""
+from manifest_case import BAD, ENTRY, GOLDEN, GONE, IMAGE, Case, good, rule, shape
 
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One manifest: the base it starts from, edits (dotted path, value), expected error code, and whether the schema takes it."""
-
-    name: str
-    why: str
-    error: str | None
-    schema: bool | None
-    edits: tuple[tuple[str, Any], ...] = ()
-    base: str = "nano"
-    raw: bytes | None = None
-
-
-def edited(base: Any, edits: tuple[tuple[str, Any], ...]) -> Any:
-    """A copy of `base` with values replaced, added or taken away."""
-    values = copy.deepcopy(base)
-    for path, value in edits:
-        *parents, last = [int(p) if p.isdigit() else p for p in path.split(".")]
-        node = values
-        for key in parents:
-            node = node[key]
-        if value is GONE:
-            del node[last]
-        else:
-            node[last] = value
-    return values
-
-
-ENTRY = "payloads.0.entries.0"
-IMAGE = f"{ENTRY}.inputs.0"
-GOLDEN = "payloads.0.goldens.0"
-BAD = "bundle-manifest"
-
-
-def good(name: str, why: str, *edits: tuple[str, Any], base: str = "nano") -> Case:
-    """A manifest that every reader takes."""
-    return Case(name, why, None, True, edits, base)
-
-
-def shape(name: str, why: str, *edits: tuple[str, Any], base: str = "nano", error: str = BAD) -> Case:
-    """A manifest that the schema refuses, and so every reader."""
-    return Case(name, why, error, False, edits, base)
-
-
-def rule(name: str, why: str, *edits: tuple[str, Any], base: str = "nano", error: str = BAD) -> Case:
-    """A manifest that the schema cannot refuse, but the rules do."""
-    return Case(name, why, error, True, edits, base)
+FLOAT = (("dtype", "float32"), ("scale", None), ("zero_point", None))
 
 
 def cases(bases: dict[str, Any]) -> list[Case]:
     """All cases; `bases` are the manifests of `nano` and `tiny` as JSON values."""
     nano, tiny = bases["nano"], bases["tiny"]
-    payload, entry, file = nano["payloads"][0], nano["payloads"][0]["entries"][0], nano["files"][0]
-    golden_input = nano["golden_inputs"][0]
-    float_image = {"dtype": "float32", "scale": None, "zero_point": None}
-    text = json.dumps(nano)
+    return [
+        *_good(tiny),
+        *_heads(),
+        *_pieces(nano),
+        *_paths(nano),
+        *_ladder(nano, tiny),
+        *_entries(nano, tiny),
+        *_goldens(nano, tiny),
+        *_raw(nano),
+    ]
 
-    def raw(name: str, why: str, data: bytes, error: str = BAD) -> Case:
-        return Case(name, why, error, None, raw=data)
 
+def _good(tiny: Any) -> list[Case]:
+    """What every reader takes."""
     return [
         good("nano", "one rung, one payload"),
         good("tiny", "two rungs, two payloads, every field", base="tiny"),
@@ -110,6 +67,12 @@ def cases(bases: dict[str, Any]) -> list[Case]:
         ),
         good("nhwc", "channels last", (f"{IMAGE}.shape", [1, 2, 2, 3]), (f"{IMAGE}.layout", "NHWC")),
         good("uint8", "unsigned zero point", (f"{IMAGE}.dtype", "uint8"), (f"{IMAGE}.zero_point", 127)),
+    ]
+
+
+def _heads() -> list[Case]:
+    """Format, model, target, preprocessing."""
+    return [
         shape("format-0", "format 0", ("format", 0), error="bundle-format"),
         shape("format-2", "format of the future", ("format", 2), error="bundle-format"),
         shape("format-string", "format of another type", ("format", "1")),
@@ -140,6 +103,13 @@ def cases(bases: dict[str, Any]) -> list[Case]:
         shape("filter", "unknown filter", ("preprocess.filter", "lanczos")),
         shape("mean-length", "two means for three channels", ("preprocess.mean", [0, 0])),
         shape("std-zero", "division by zero", ("preprocess.std", [1, 0, 1])),
+    ]
+
+
+def _pieces(nano: Any) -> list[Case]:
+    """Rungs, payloads, tensors, files."""
+    file = nano["files"][0]
+    return [
         shape("rungs-empty", "no rung", ("rungs", [])),
         shape(
             "rung-name",
@@ -153,7 +123,7 @@ def cases(bases: dict[str, Any]) -> list[Case]:
         shape("payload-id", "a payload's id is lower case", ("payloads.0.id", "A b")),
         shape("entries-empty", "no entry", ("payloads.1.entries", []), ("payloads.1.goldens", []), base="tiny"),
         shape("inputs-empty", "no input", (f"{ENTRY}.inputs", [])),
-        shape("dtype", "unknown dtype", *((f"{IMAGE}.{k}", v) for k, v in {**float_image, "dtype": "float64"}.items())),
+        shape("dtype", "unknown dtype", *((f"{IMAGE}.{k}", v) for k, v in {**dict(FLOAT), "dtype": "float64"}.items())),
         shape("layout", "unknown layout", (f"{IMAGE}.layout", "CHWN")),
         shape("dimension-zero", "an axis of length 0", (f"{IMAGE}.shape", [0, 3, 2, 2])),
         shape("scale-zero", "a step of nothing", (f"{IMAGE}.scale", 0)),
@@ -171,6 +141,13 @@ def cases(bases: dict[str, Any]) -> list[Case]:
             "a size that float64 cannot count",
             ("files", [*nano["files"], {**file, "path": "extra.bin", "size_bytes": 2**53}]),
         ),
+    ]
+
+
+def _paths(nano: Any) -> list[Case]:
+    """File names."""
+    file = nano["files"][0]
+    return [
         shape("path-parent", "a path that leaves the bundle", ("files.0.path", "../images.bin"), error="bundle-path"),
         shape("path-inner-parent", "a path that goes up inside", ("files.0.path", "a/../images.bin"), error="bundle-path"),
         shape("path-absolute", "an absolute path", ("files.0.path", "/images.bin"), error="bundle-path"),
@@ -194,6 +171,12 @@ def cases(bases: dict[str, Any]) -> list[Case]:
             ("files", [*nano["files"], {**file, "path": "labels.txt/x"}]),
             error="bundle-duplicate",
         ),
+    ]
+
+
+def _ladder(nano: Any, tiny: Any) -> list[Case]:
+    """Rules of the rungs."""
+    return [
         rule("rung-twice", "rung names are unique", ("rungs", [*nano["rungs"], nano["rungs"][0]])),
         rule("rung-unserved", "no payload serves a rung", ("rungs", [*nano["rungs"], {**nano["rungs"][0], "name": "full"}])),
         rule("first-continues", "nothing to continue", ("rungs.0.continues", True)),
@@ -207,13 +190,21 @@ def cases(bases: dict[str, Any]) -> list[Case]:
             base="tiny",
         ),
         rule("margin-float", "a margin for integers and floats at once", ("rungs.0.min_margin", 12), base="tiny"),
+    ]
+
+
+def _entries(nano: Any, tiny: Any) -> list[Case]:
+    """Rules of payloads, entries and tensors."""
+    payload = nano["payloads"][0]
+    entry = payload["entries"][0]
+    return [
         rule("payload-twice", "payload ids are unique", ("payloads", [payload, payload])),
         rule("entry-twice", "one entry for a rung", ("payloads.0.entries", [entry, entry])),
         rule("entry-rung", "an entry for no rung", (f"{ENTRY}.rung", "high")),
         rule("entry-file", "a payload that is not listed", (f"{ENTRY}.file", "payloads/other.bin")),
         rule("labels-file", "labels that are not listed", ("labels", "other.txt")),
         rule("table-missing", "an image entry without table", (f"{ENTRY}.pixel_table", None)),
-        rule("table-size", "a table of another dtype", *((f"{IMAGE}.{k}", v) for k, v in float_image.items())),
+        rule("table-size", "a table of another dtype", *((f"{IMAGE}.{k}", v) for k, v in FLOAT)),
         rule(
             "table-continues",
             "a table where no pixels come in",
@@ -233,6 +224,13 @@ def cases(bases: dict[str, Any]) -> list[Case]:
         rule("logits", "other number of logits than classes", ("model.classes", 4)),
         rule("zero-point-int8", "zero point outside int8", (f"{IMAGE}.zero_point", 128)),
         rule("zero-point-uint8", "zero point outside uint8", (f"{IMAGE}.dtype", "uint8")),
+    ]
+
+
+def _goldens(nano: Any, tiny: Any) -> list[Case]:
+    """Rules of the proofs."""
+    payload, golden_input = nano["payloads"][0], nano["golden_inputs"][0]
+    return [
         rule("golden-rung", "goldens for no entry", (f"{GOLDEN}.rung", "full")),
         rule(
             "golden-missing",
@@ -255,6 +253,17 @@ def cases(bases: dict[str, Any]) -> list[Case]:
             base="tiny",
         ),
         Case("integer-with-fraction", "an integer is written without fraction", BAD, True, (("model.classes", 3.0),)),
+    ]
+
+
+def _raw(nano: Any) -> list[Case]:
+    """Bytes that are no JSON, or JSON that two readers could read in two ways."""
+    text = json.dumps(nano)
+
+    def raw(name: str, why: str, data: bytes) -> Case:
+        return Case(name, why, BAD, None, raw=data)
+
+    return [
         raw("not-json", "no JSON at all", b"\x00\x01"),
         raw("empty", "no byte", b""),
         raw("cut", "cut off", text[:-5].encode()),

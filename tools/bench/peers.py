@@ -122,7 +122,8 @@ def peer(lane: Lane, manifest: Manifest, source: Path, folder: Path, photos: np.
     engine = lane.payload.engine
     made = folder / f"{engine}{source.suffix}"
     layout = lane.entry.inputs[0].layout
-    QUANTIZERS[engine](source, made, [apply_table(p, lane.table, layout=layout) for p in photos])
+    with contextlib.redirect_stdout(sys.stderr):  # stdout is for the result
+        QUANTIZERS[engine](source, made, [apply_table(p, lane.table, layout=layout) for p in photos])
     entry = integer_edges(made, lane.entry) if engine == "litert" else lane.entry
     table = make_table(manifest.preprocess, entry.inputs[0])
     return dataclasses.replace(
