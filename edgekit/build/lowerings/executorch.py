@@ -12,7 +12,7 @@ from executorch.exir import to_edge_transform_and_lower
 from torch.export import ExportedProgram
 
 from edgekit.build.integer import integer_edges
-from edgekit.build.lowerings import Lowered
+from edgekit.build.lowerings import Lowered, xnnpack_graph
 from edgekit.build.programs import graph_of, half, plain, shapes
 from edgekit.build.quantize import Quantized
 from edgekit.spec.manifest import TensorSpec
@@ -51,7 +51,8 @@ def lower_float(program: ExportedProgram, *, precision: str) -> Lowered:
 
 
 def _lower(program: ExportedProgram) -> bytes:
-    lowered = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+    with xnnpack_graph.rewriting():
+        lowered = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
     return bytes(lowered.to_executorch().buffer)
 
 
