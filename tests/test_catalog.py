@@ -102,8 +102,10 @@ def test_facts_that_decide():
     assert "v68" in notes["snapdragon888"]
     dtypes = {name: catalog.find_target(name).onnx_activation_dtype for name in catalog.target_names() if name != "host"}
     for name, dtype in dtypes.items():
-        signed = all(cluster.isa.dotprod and not cluster.isa.i8mm for cluster in catalog.find_target(name).cpu)
-        assert (dtype == "int8") == signed, name
+        target = catalog.find_target(name)
+        signed = all(cluster.isa.dotprod and not cluster.isa.i8mm for cluster in target.cpu)
+        # A phone's bundle is tried and served on x86 too, where int8 activations stay partly float.
+        assert (dtype == "int8") == (signed and target.kind == "board"), name
 
 
 def test_an_unknown_target_names_the_nearest_also_by_alias():

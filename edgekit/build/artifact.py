@@ -8,7 +8,7 @@ from edgekit.spec.errors import InputError
 
 __all__ = ["KINDS", "Artifact", "Pinned", "pin"]
 
-KINDS = ("source", "checkpoint", "quantized", "payload", "bundle", "report")
+KINDS = ("source", "checkpoint", "program", "quantized", "payload", "bundle", "report")
 """What an artifact may be; a stage names the kind it accepts and the kind it returns."""
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
+from edgekit.build.forms import common_forms
 from edgekit.build.graph import fold_batch_norm
 
 # Importing it registers the quantized operators, without which a saved program does not load.
@@ -41,9 +42,10 @@ def graph_of(program: ExportedProgram) -> fx.GraphModule:
 
 
 def plain(program: ExportedProgram) -> ExportedProgram:
-    """The same float program with batch norms folded."""
+    """The same float program with batch norms folded, in forms that engines have kernels for."""
     graph = graph_of(program)
     fold_batch_norm(graph)
+    common_forms(graph)
     return torch.export.export(graph, _example(program), strict=False)
 
 

@@ -9,6 +9,7 @@ from torch import fx
 from torch.export import ExportedProgram
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
+from edgekit.build.forms import integer_forms
 from edgekit.build.graph import fold_batch_norm, rewrite_hard_activations
 from edgekit.build.integer import Edge, canonical_biases, drop_implied_clamps, edges
 from edgekit.build.programs import graph_of
@@ -70,6 +71,7 @@ def quantize(
     """
     graph = graph_of(program)
     fold_batch_norm(graph)
+    integer_forms(graph)
     rewrite_hard_activations(graph)
     prepared = prepare_pt2e(graph, EdgeQuantizer())
     count = 0

@@ -4,7 +4,8 @@ The stock quantizers put a quantize step between a convolution and its activatio
 
 * convolution, linear, add and mul are annotated together with the activation that follows: only its output is quantized;
 * padding is quantized before, never after: its output shares the scale of its input;
-* pooling by maximum, reshapes and slices share the scale of their input; concatenation shares one scale among all of its inputs;
+* pooling by maximum, reshapes, slices and clamps on their own share the scale of their input: to LiteRT a second quantize step
+  right behind the first one means something else; concatenation shares one scale among all of its inputs;
 * activations are int8, one scale a tensor; weights are int8, symmetric, one scale an output channel, with a floor.
 
 A clamp whose bounds are known is given the scale that spans them, so that saturation does the clamping.
@@ -42,7 +43,7 @@ CLAMPS = (
     aten.clamp.default,
     aten.clamp_min.default,
 )
-POOLS = (aten.adaptive_avg_pool2d.default, aten.mean.dim, aten.avg_pool2d.default)
+POOLS = (aten.adaptive_avg_pool2d.default, aten.mean.dim)
 PADS = (aten.pad.default, aten.constant_pad_nd.default)
 SAME_SCALE = (
     aten.flatten.using_ints,
@@ -51,6 +52,8 @@ SAME_SCALE = (
     aten.permute.default,
     aten.transpose.int,
     aten.max_pool2d.default,
+    aten.avg_pool2d.default,
+    aten.upsample_nearest2d.vec,
     aten.slice.Tensor,
     aten.squeeze.dim,
     aten.squeeze.dims,
@@ -59,8 +62,6 @@ SAME_SCALE = (
     aten.dropout_.default,
     aten.contiguous.default,
     aten.clone.default,
-    aten.chunk.default,
-    aten.split.Tensor,
 )
 
 
@@ -104,10 +105,8 @@ class EdgeQuantizer(Quantizer):
                 _put(node, {node.args[0]: self.activation}, self.activation)
             elif node.target is aten.cat.default:
                 self._annotate_concat(node)
-            elif node.target in SAME_SCALE or node.target in PADS:
+            elif node.target in SAME_SCALE or node.target in PADS or node.target in CLAMPS:
                 self._annotate_same_scale(node)
-            elif node.target in CLAMPS:
-                _put(node, {node.args[0]: self.activation}, self.activation)
         return model
 
     def validate(self, model: fx.GraphModule) -> None:

@@ -34,6 +34,8 @@ def lower_integer(quantized: Quantized, *, activation_dtype: str) -> Lowered:
     if activation_dtype == "uint8":
         onnx_passes.shift_to_uint8(graph)
         offset = UINT8_OFFSET
+    onnx_passes.clamp_integers(graph)
+    onnx_passes.pad_integers(graph)
     onnx_passes.strip_edges(graph)
     entry, end = quantized.entry, quantized.exit
     return Lowered(

@@ -7,7 +7,15 @@ bias is int32 and the types of all its activations agree; whatever does not matc
 import numpy as np
 import onnx_ir as ir
 
-__all__ = ["fold_pads", "pool_globally", "quantize_biases", "shift_to_uint8", "strip_edges"]
+__all__ = [
+    "clamp_integers",
+    "fold_pads",
+    "pad_integers",
+    "pool_globally",
+    "quantize_biases",
+    "shift_to_uint8",
+    "strip_edges",
+]
 
 WEIGHTED = ("Conv", "Gemm", "MatMul")
 
@@ -128,6 +136,71 @@ def shift_to_uint8(graph: ir.Graph) -> int:
         count += 1
     _sweep(graph)
     return count
+
+
+def clamp_integers(graph: ir.Graph) -> int:
+    """`f -> Clip or Relu -> Q` -> `f -> Q -> Clip` on integers: rounding keeps order, so the integers are the same.
+
+    ONNX Runtime leaves f in float where a clamp, that the range of Q does not imply, stands between f and Q.
+    """
+    count = 0
+    for quantize in [n for n in graph if n.op_type == "QuantizeLinear"]:
+        clamp = _producer(quantize.inputs[0])
+        if not (_is(clamp, "Clip") or _is(clamp, "Relu")) or len(clamp.outputs[0].uses()) != 1:
+            continue
+        low, high = [*clamp.inputs[1:], None, None][:2]
+        bounds = (0.0 if clamp.op_type == "Relu" else low, high)
+        source = _producer(clamp.inputs[0])
+        if _is(source, "DequantizeLinear") and _same_parameters(source, quantize):
+            moved = source.inputs[0]
+        else:
+            moved = _requantize(graph, quantize, clamp.inputs[0])
+        base = quantize.outputs[0].name
+        limits = [None if b is None else _steps_of(graph, b, quantize, f"{base}_{side}") for b, side in zip(bounds, "lh", strict=True)]
+        _substitute(graph, quantize, ir.node("Clip", [moved, *limits], name=f"{base}_clamp"))
+        count += 1
+    _sweep(graph)
+    return count
+
+
+def pad_integers(graph: ir.Graph) -> int:
+    """`DQ -> Pad(c) -> Q` of one scale -> `Pad` on integers, which ONNX Runtime has but does not choose on its own."""
+    count = 0
+    for quantize in [n for n in graph if n.op_type == "QuantizeLinear"]:
+        pad = _producer(quantize.inputs[0])
+        source = _producer(pad.inputs[0]) if _is(pad, "Pad") else None
+        if not _is(source, "DequantizeLinear") or not _same_parameters(source, quantize) or len(pad.outputs[0].uses()) != 1:
+            continue
+        fill = pad.inputs[2] if len(pad.inputs) > 2 and pad.inputs[2] is not None else 0.0
+        value = _steps_of(graph, fill, quantize, f"{quantize.outputs[0].name}_fill")
+        inputs = [source.inputs[0], pad.inputs[1], value, *pad.inputs[3:]]
+        _substitute(graph, quantize, ir.node("Pad", inputs, attributes=dict(pad.attributes), name=pad.name))
+        count += 1
+    _sweep(graph)
+    return count
+
+
+def _requantize(graph: ir.Graph, quantize: ir.Node, value: ir.Value) -> ir.Value:
+    """A copy of `quantize` that reads `value`."""
+    copy = ir.node("QuantizeLinear", [value, *quantize.inputs[1:]], attributes=dict(quantize.attributes), name=f"{quantize.name}_early")
+    copy.outputs[0].name = f"{quantize.outputs[0].name}_early"
+    copy.outputs[0].shape, copy.outputs[0].type = quantize.outputs[0].shape, quantize.outputs[0].type
+    graph.insert_before(quantize, copy)
+    return copy.outputs[0]
+
+
+def _steps_of(graph: ir.Graph, real: float | ir.Value, quantize: ir.Node, name: str) -> ir.Value:
+    """A real number as a constant of the type that `quantize` gives."""
+    number = real if isinstance(real, float) else float(_constant(real))
+    zero = _constant(quantize.inputs[2])
+    limits = np.iinfo(zero.dtype)
+    steps = np.rint(np.float32(number) / _constant(quantize.inputs[1])) + zero.astype(np.float32)
+    return _initializer(graph, name, np.clip(steps, limits.min, limits.max).astype(zero.dtype).reshape(()))
+
+
+def _same_parameters(a: ir.Node, b: ir.Node) -> bool:
+    """Scale and zero point of two QuantizeLinear or DequantizeLinear nodes agree."""
+    return all(np.array_equal(_constant(a.inputs[i]), _constant(b.inputs[i])) for i in (1, 2))
 
 
 def strip_edges(graph: ir.Graph) -> int:

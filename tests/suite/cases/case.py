@@ -14,9 +14,11 @@ class Expected:
 
     Attributes:
         islands: types of the operators that stay float inside the integer payload.
-        kernels: kernels that the delegate of a `.pte` leaves to the engine, which split it into several calls.
+        kernels: types of operators that the delegate leaves to the engine's own kernels.
         calls: delegate calls of a `.pte`.
         refused: code of the error with which the backend refuses the case; empty if it lowers.
+        wrong: the backend's own converter gives other integers than the simulation.
+        wrong_float: the same of its float payloads.
         why: the reason, for the reader of a report.
     """
 
@@ -24,6 +26,8 @@ class Expected:
     kernels: tuple[str, ...] = ()
     calls: int = 1
     refused: str = ""
+    wrong: bool = False
+    wrong_float: bool = False
     why: str = ""
 
 
@@ -51,4 +55,4 @@ class Case:
     min_snr_db: float = 25.0
     precisions: tuple[str, ...] = ("fp32",)
     fp16_error: float = 5e-3
-    expected: Mapping[str, Expected] = field(default_factory=dict)
+    expected: Mapping[str, Expected] = field(default_factory=dict, hash=False)

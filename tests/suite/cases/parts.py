@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Net", "conv", "norm"]
+__all__ = ["Net", "conv", "louder", "norm"]
 
 
 class Net(nn.Module):
@@ -19,14 +19,13 @@ class Net(nn.Module):
         for name, part in parts.items():
             self.add_module(name, part)
         self.join = join
-        self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.flatten(self.join(self, x), 1)
 
 
-def conv(inputs: int, outputs: int, kernel: int | tuple[int, int] = 3, *, padding: int | tuple[int, int] | None = None, **options) -> nn.Conv2d:
-    """A convolution with weights of unit gain, channels of different size (as trained ones have) and biases of both signs."""
+def conv(inputs: int, outputs: int, kernel: int | tuple[int, int] = 3, *, padding: int | tuple[int, int] | None = None, **options):
+    """A convolution of unit gain with channels of different size, as trained ones have, and biases of both signs."""
     if padding is None:
         padding = kernel // 2
     layer = nn.Conv2d(inputs, outputs, kernel, padding=padding, **options)
@@ -36,6 +35,13 @@ def conv(inputs: int, outputs: int, kernel: int | tuple[int, int] = 3, *, paddin
         layer.weight.normal_(0, (2.0 / fan_in) ** 0.5).mul_(spread)
         if layer.bias is not None:
             layer.bias.normal_(0, 0.5)
+    return layer
+
+
+def louder(layer: nn.Conv2d, gain: float) -> nn.Conv2d:
+    """The same convolution with a wider range."""
+    with torch.no_grad():
+        layer.weight.mul_(gain)
     return layer
 
 

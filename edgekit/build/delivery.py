@@ -1,0 +1,74 @@
+"""From the store to the user: the table of payloads, and the bundle where it was asked for."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from edgekit.build.request import PayloadRow
+from edgekit.build.stages.judge import REPORT
+from edgekit.spec.bundle import open_bundle, pack_zip
+from edgekit.spec.manifest import Payload
+from edgekit.spec.names import MANIFEST
+from edgekit.spec.output import new_directory
+
+__all__ = ["deliver", "rows_of"]
+
+
+def deliver(bundle: Path, out: Path, *, as_zip: bool) -> str:
+    """Copy a bundle out of the store, whole or not at all -> its digest.
+
+    Raises:
+        InputError: something else is in the way.
+        SetupError: no space or permission.
+    """
+    if as_zip:
+        pack_zip(bundle, out)
+    else:
+        with new_directory(out, replaceable=lambda path: (path / MANIFEST).is_file()) as temporary:
+            shutil.copytree(bundle, temporary, dirs_exist_ok=True)
+    with open_bundle(out) as reader:
+        return reader.digest
+
+
+def rows_of(bundle: Path, report: Path) -> tuple[tuple[PayloadRow, ...], tuple[str, ...]]:
+    """(a row for each payload, remarks on what ran where)."""
+    judged = json.loads((report / REPORT).read_text(encoding="utf-8"))
+    verified = {result["payload"]: result for result in judged["verify"]["engines"].values()}
+    timed = {result["payload"]: result for result in judged["bench"]["results"]}
+    with open_bundle(bundle) as reader:
+        payloads = reader.manifest.payloads
+    rows = tuple(_row(p, bundle, verified.get(p.id, {}), timed.get(p.id, {})) for p in payloads)
+    return rows, tuple(note for p in payloads for note in _remarks(p))
+
+
+def _row(payload: Payload, bundle: Path, verified: dict[str, Any], timed: dict[str, Any]) -> PayloadRow:
+    files = {entry.file for entry in payload.entries}
+    return PayloadRow(
+        engine=payload.engine,
+        precision=payload.precision,
+        file=payload.entries[0].file,
+        size_bytes=sum((bundle / file).stat().st_size for file in files),
+        agreement_top1=verified.get("agreement_float"),
+        drop_pp=verified.get("drop_pp"),
+        latency_ms_here=timed.get("wall_ms_p50"),
+        delegate=verified.get("delegate") or payload.placement.delegate,
+        placement=_placement(payload),
+    )
+
+
+def _placement(payload: Payload) -> str:
+    by_type: dict[str, int] = {}
+    for operator in payload.placement.operators:
+        by_type[operator.dtype or "portable"] = by_type.get(operator.dtype or "portable", 0) + operator.count
+    listed = ", ".join(f"{count} {dtype}" for dtype, count in sorted(by_type.items(), key=lambda item: -item[1]))
+    calls = payload.placement.delegate_calls
+    return listed if calls is None else f"{listed} in {calls} call{'' if calls == 1 else 's'}"
+
+
+def _remarks(payload: Payload) -> list[str]:
+    calls = payload.placement.delegate_calls
+    if calls is None or calls == 1:
+        return []
+    left = [f"{o.count} {o.type}" for o in payload.placement.operators if not o.delegate]
+    return [f"{payload.id}: {calls} delegate calls, because these operators stay outside: {', '.join(left) or 'none'}"]

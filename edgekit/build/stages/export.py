@@ -1,0 +1,81 @@
+"""`export`: a checkpoint -> a float program of `torch.export`, the hub from which every payload is lowered."""
+
+import re
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from edgekit.build.artifact import Artifact
+from edgekit.build.facts import FILE, Facts, read_facts
+from edgekit.build.network import Network
+from edgekit.build.pipeline import Progress
+from edgekit.build.stages.load import WEIGHTS
+from edgekit.spec.errors import InputError
+
+__all__ = ["PROGRAM", "Export"]
+
+PROGRAM = "program.pt2"
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """Trace the network for one image of a fixed size.
+
+    Attributes:
+        network: where it comes from.
+    """
+
+    network: Network
+
+    name: ClassVar[str] = "export"
+    version: ClassVar[int] = 1
+    accepts: ClassVar[str] = "checkpoint"
+    returns: ClassVar[str] = "program"
+    tools: ClassVar[tuple[str, ...]] = ("torch", "torchvision", "timm")
+
+    def run(self, source: Artifact, out: Path, progress: Progress) -> None:
+        """Write `program.pt2`; `model.json` goes along."""
+        import torch
+
+        from edgekit.build import programs
+        from edgekit.build.construct import make_network
+
+        facts = read_facts(source.path)
+        progress(0.1, "rebuilding the network")
+        module = make_network(replace(self.network, weights=None, classes=facts.classes))
+        module.load_state_dict(torch.load(source.path / WEIGHTS, weights_only=True))
+        progress(0.4, "tracing")
+        image = torch.zeros(1, 3, facts.resolution_px, facts.resolution_px)
+        try:
+            program = torch.export.export(module.eval(), (image,), strict=False)
+        except Exception as error:  # torch.export raises many classes, and the user's code any
+            raise _not_traceable(error, facts, self.network) from error
+        programs.save(program, out / PROGRAM)
+        shutil.copy(source.path / FILE, out / FILE)
+
+
+def _not_traceable(error: Exception, facts: Facts, network: Network) -> InputError:
+    text = re.sub(r"\s+", " ", str(error))
+    return InputError(
+        f"torch.export cannot trace {facts.name}: {type(error).__name__}: {text[:240]}",
+        where=_source_line(error, network),
+        fix="replace control flow on tensor values by torch.where, and Python numbers taken from tensors by tensors",
+        code="trace",
+    )
+
+
+def _source_line(error: BaseException, network: Network) -> str:
+    """The line of the user's code where tracing stopped: in the traceback, else in torch's message."""
+    frames = []
+    cause: BaseException | None = error
+    while cause is not None:
+        trace = cause.__traceback__
+        while trace is not None:
+            frames.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+            trace = trace.tb_next
+        frames += [(name, int(line)) for name, line in re.findall(r'File "([^"]+)", line (\d+)', str(cause))]
+        cause = cause.__cause__
+    own = None if network.file is None else str(network.file.path)
+    mine = [f for f in frames if f[0] == own] or [f for f in frames if "site-packages" not in f[0] and "edgekit" not in f[0]]
+    return f"{mine[-1][0]}:{mine[-1][1]}" if mine else network.factory

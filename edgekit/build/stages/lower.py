@@ -1,0 +1,137 @@
+"""`lower`: a float or quantized program -> one payload, whose operators are read back from the file."""
+
+import importlib.metadata
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from edgekit.build.artifact import Artifact
+from edgekit.build.facts import read_facts
+from edgekit.build.pipeline import Progress
+from edgekit.build.stages.export import PROGRAM
+from edgekit.build.stages.quantize import read_quantized
+from edgekit.spec import codec
+from edgekit.spec.errors import EdgekitError, UnknownName
+from edgekit.spec.manifest import Entry, Payload, Placement
+
+if TYPE_CHECKING:
+    from edgekit.build.lowerings import Lowered
+
+__all__ = ["PAYLOAD", "LowerFloat", "LowerInteger", "lowering", "read_payload"]
+
+PAYLOAD = "payload.json"
+
+_TOOLS: tuple[str, ...] = (
+    "torch", "torchao", "executorch", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "litert-torch", "litert-converter",
+    "ai-edge-quantizer", "ai-edge-litert",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LowerInteger:
+    """An INT8 payload.
+
+    Attributes:
+        engine: `executorch`, `litert` or `onnx`.
+        activation_dtype: `int8` or `uint8`; only ONNX heeds it.
+    """
+
+    engine: str
+    activation_dtype: str
+
+    name: ClassVar[str] = "lower"
+    version: ClassVar[int] = 1
+    accepts: ClassVar[str] = "quantized"
+    returns: ClassVar[str] = "payload"
+    tools: ClassVar[tuple[str, ...]] = _TOOLS
+
+    def run(self, source: Artifact, out: Path, progress: Progress) -> None:
+        """Write the payload file and `payload.json`.
+
+        Raises:
+            GoalError: `float-operator`; a convolution or linear layer stayed float.
+        """
+        from edgekit.build.gates import check_layers, check_payload
+
+        progress(0.05, "reading the quantized program")
+        quantized = read_quantized(source.path)
+        check_layers(quantized.folded)
+        progress(0.2, f"lowering to {self.engine}")
+        code = lowering(self.engine)
+        lowered = code.lower_integer(quantized, activation_dtype=self.activation_dtype)
+        placement = _write(self.engine, "int8", lowered, code.SUFFIX, source, out, progress)
+        check_payload(self.engine, placement)
+
+
+@dataclass(frozen=True, slots=True)
+class LowerFloat:
+    """A float payload.
+
+    Attributes:
+        engine: `executorch`, `litert` or `onnx`.
+        precision: `fp32` or `fp16`.
+    """
+
+    engine: str
+    precision: str
+
+    name: ClassVar[str] = "lower"
+    version: ClassVar[int] = 1
+    accepts: ClassVar[str] = "program"
+    returns: ClassVar[str] = "payload"
+    tools: ClassVar[tuple[str, ...]] = _TOOLS
+
+    def run(self, source: Artifact, out: Path, progress: Progress) -> None:
+        """Write the payload file and `payload.json`."""
+        from edgekit.build import programs
+
+        progress(0.05, "reading the program")
+        program = programs.load(source.path / PROGRAM)
+        progress(0.2, f"lowering to {self.engine}")
+        code = lowering(self.engine)
+        lowered = code.lower_float(program, precision=self.precision)
+        _write(self.engine, self.precision, lowered, code.SUFFIX, source, out, progress)
+
+
+def lowering(engine: str) -> ModuleType:
+    """The module that lowers to payloads of `engine`; it imports torch and the engine's converter.
+
+    Raises:
+        UnknownName: nobody declares one.
+    """
+    for point in importlib.metadata.entry_points(group="edgekit.lowerings", name=engine):
+        module: ModuleType = point.load()
+        return module
+    known = {p.name for p in importlib.metadata.entry_points(group="edgekit.lowerings")}
+    raise UnknownName("lowering", engine, known, listing="edgekit doctor")
+
+
+def _write(
+    engine: str, precision: str, lowered: "Lowered", suffix: str, source: Artifact, out: Path, progress: Progress
+) -> Placement:
+    from edgekit.build import operators
+
+    rung = read_facts(source.path).rung
+    file = f"model.{precision}{suffix}"
+    (out / file).write_bytes(lowered.payload)
+    progress(0.9, "reading its operators back")
+    placement = operators.read(engine, out / file)
+    entry = Entry(rung.name, f"payloads/{file}", lowered.method, lowered.inputs, lowered.outputs)
+    payload = Payload(f"{engine}-{precision}", engine, precision, (entry,), placement, ())
+    (out / PAYLOAD).write_text(json.dumps(codec.to_json(payload), indent=1) + "\n", encoding="utf-8")
+    return placement
+
+
+def read_payload(folder: Path) -> Payload:
+    """What a lowering stage wrote; tables and goldens are still missing."""
+
+    def fail(what: str, where: str) -> EdgekitError:
+        return EdgekitError(what, where=where, fix="remove the store's entry", code="store")
+
+    data: Mapping[str, Any] = json.loads((folder / PAYLOAD).read_text(encoding="utf-8"))
+    return codec.from_json(Payload, data, where=str(folder / PAYLOAD), fail=fail)
+
+

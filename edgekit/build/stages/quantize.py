@@ -1,0 +1,78 @@
+"""`quantize`: a float program -> one set of integers that all INT8 payloads carry."""
+
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from edgekit.build.artifact import Artifact
+from edgekit.build.facts import FILE, read_facts
+from edgekit.build.photos import Photos
+from edgekit.build.pipeline import Progress
+from edgekit.build.stages.export import PROGRAM
+
+if TYPE_CHECKING:
+    from edgekit.build.quantize import Quantized
+
+__all__ = ["Quantize", "read_quantized"]
+
+FOLDED, UNFOLDED, SCALES = "folded.pt2", "unfolded.pt2", "quantization.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Quantize:
+    """Static INT8, calibrated on photos.
+
+    Attributes:
+        photos: which photos; those for calibration are used here.
+    """
+
+    photos: Photos
+
+    name: ClassVar[str] = "quantize"
+    version: ClassVar[int] = 1
+    accepts: ClassVar[str] = "program"
+    returns: ClassVar[str] = "quantized"
+    tools: ClassVar[tuple[str, ...]] = ("torch", "torchao", "numpy", "pillow")
+
+    def run(self, source: Artifact, out: Path, progress: Progress) -> None:
+        """Write both forms of the quantized program and `quantization.json`: every scale and zero point."""
+        from edgekit.build import programs
+        from edgekit.build.quantize import quantize
+        from edgekit.build.tensors import batches
+
+        facts = read_facts(source.path)
+        progress(0.02, "opening the photos")
+        calibration, _ = self.photos.open()
+        count = len(calibration)
+
+        def seen(done: int) -> None:
+            progress(0.05 + 0.8 * done / max(count, 1), f"calibrating on photo {done} of {count}")
+
+        quantized = quantize(programs.load(source.path / PROGRAM), batches(calibration, facts), seen=seen)
+        progress(0.9, "writing")
+        programs.save(quantized.folded, out / FOLDED)
+        programs.save(quantized.unfolded, out / UNFOLDED)
+        scales = {
+            "entry": asdict(quantized.entry),
+            "exit": asdict(quantized.exit),
+            "tensors": [asdict(t) for t in quantized.tensors],
+        }
+        (out / SCALES).write_text(json.dumps(scales, sort_keys=True) + "\n", encoding="utf-8")
+        shutil.copy(source.path / FILE, out / FILE)
+
+
+def read_quantized(folder: Path) -> "Quantized":
+    """What `Quantize` wrote."""
+    from edgekit.build import programs
+    from edgekit.build.integer import Edge
+    from edgekit.build.quantize import Quantized, TensorQuant
+
+    scales = json.loads((folder / SCALES).read_text(encoding="utf-8"))
+    tensors = tuple(
+        TensorQuant(t["name"], t["dtype"], t["axis"], tuple(t["scale"]), tuple(t["zero_point"])) for t in scales["tensors"]
+    )
+    return Quantized(
+        programs.load(folder / FOLDED), programs.load(folder / UNFOLDED), Edge(**scales["entry"]), Edge(**scales["exit"]), tensors
+    )
