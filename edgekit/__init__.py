@@ -15,17 +15,17 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edgekit.build.api import build
     from edgekit.runtime import open
+    from edgekit.verbs import build
 
 __all__ = ["build", "open"]
 
 
 class _BuildPackage(types.ModuleType):
-    """`edgekit.build` is a package and a verb: called, it is `edgekit.build.api.build`."""
+    """`edgekit.build` is a package and a verb: called, it is `edgekit.verbs.build`."""
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        return importlib.import_module("edgekit.build.api").build(*args, **options)
+        return importlib.import_module("edgekit.verbs").build(*args, **options)
 
 
 class _Edgekit(types.ModuleType):

@@ -1,7 +1,7 @@
 """MobileNetV2, MobileNetV3-Small and ResNet as torchvision defines them. No trained weights ship in a package: pass `--weights`.
 
-Sources: Sandler et al. (CVPR 2018), Howard et al. (ICCV 2019), He et al. (CVPR 2016). Without `--weights` the networks are random:
-they prove that the path from module to device works, and say nothing of accuracy.
+Sources: Sandler et al. (CVPR 2018), Howard et al. (ICCV 2019), He et al. (CVPR 2016). Without `--weights` the networks are
+random: they prove that the path from module to device works, and say nothing of accuracy.
 """
 
 import torchvision

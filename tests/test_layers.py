@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 ALLOWED = {
     "spec": {"spec"},
     "runtime": {"runtime", "spec"},
-    "build": {"build", "runtime", "spec"},
+    "build": {"build", "bench", "runtime", "spec"},
     "bench": {"bench", "runtime", "spec"},
     "server": {"server", "runtime", "spec"},
 }

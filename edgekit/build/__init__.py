@@ -1,0 +1,1 @@
+"""The builder: from a network to a bundle. Importing this package imports no torch."""

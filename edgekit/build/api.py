@@ -2,73 +2,21 @@
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from types import MappingProxyType
 
-import numpy as np
-
-from edgekit import catalog
+from edgekit.build.artifact import Artifact
 from edgekit.build.chains import Chains, chains_of
 from edgekit.build.delivery import deliver, rows_of
 from edgekit.build.goal import check_goal, count_macs
-from edgekit.build.pipeline import Event, StageRun, check, run
-from edgekit.build.request import ENGINES, BuildRequest, BuildResult, Plan, PlannedChain, PlannedStage
+from edgekit.build.pipeline import Event, Stage, StageRun, check, run
+from edgekit.build.request import BuildRequest, BuildResult, PayloadRow, Plan, PlannedChain, PlannedStage
 from edgekit.build.stages.export import PROGRAM
 from edgekit.build.store import Store
-from edgekit.spec.bundle import open_bundle
-from edgekit.spec.errors import GoalError, InputError
-from edgekit.spec.manifest import Manifest
+from edgekit.spec.errors import GoalError
 
-__all__ = ["build", "float_logits", "plan"]
+__all__ = ["build", "plan"]
 
 Observe = Callable[[Event], None]
-
-
-def build(
-    model: str | BuildRequest,
-    *,
-    target: str = "host",
-    out: str | Path | None = None,
-    data: str | Path | None = None,
-    weights: str | Path | None = None,
-    precisions: tuple[str, ...] = ("int8",),
-    engines: tuple[str, ...] = ENGINES,
-    resolution_px: int | None = None,
-    observe: Observe = lambda event: None,
-) -> BuildResult:
-    """Build, prove and deliver a bundle.
-
-    Args:
-        model: a name, `path/to/file.py:make` or `timm:NAME`; or a whole request, which leaves the other arguments unused.
-        target: name of the device, or path of its file.
-        out: directory of the bundle, or a name that ends in `.ekb`; None takes `<model>-<target>` here.
-        data: folder or `.npz` of photos to calibrate and judge on; None takes sample photos of installed packages.
-        weights: trained weights; None takes those that the model names, random ones where it has none.
-        precisions: `int8`, `fp16`, `fp32`.
-        engines: `executorch`, `litert`, `onnx`.
-        resolution_px: side of the input; None takes the model's own.
-        observe: told of every stage.
-
-    Raises:
-        InputError: model, weights or data are wrong.
-        GoalError: a gate or goal is not met.
-        SetupError: something is not installed, or cannot be written.
-    """
-    if not isinstance(model, BuildRequest):
-        source, profile = catalog.find_model(model), catalog.find_target(target)
-        place = Path(out) if out is not None else Path(f"{source.name}-{profile.name}")
-        model = BuildRequest(
-            model=source,
-            target=profile,
-            out=place,
-            data_dir=None if data is None else Path(data),
-            weights=None if weights is None else Path(weights),
-            precisions=precisions,
-            engines=engines,
-            resolution_px=resolution_px,
-            zip=place.suffix == ".ekb",
-        )
-    return _build(model, observe)
 
 
 def plan(request: BuildRequest) -> Plan:
@@ -87,13 +35,20 @@ def plan(request: BuildRequest) -> Plan:
     return Plan(request.model.name, request.target.name, request.out, tuple(planned), chains.notes)
 
 
-def _build(request: BuildRequest, observe: Observe) -> BuildResult:
+def build(request: BuildRequest, *, observe: Observe = lambda event: None) -> BuildResult:
+    """Build, prove and deliver a bundle; `observe` is told of every stage.
+
+    Raises:
+        InputError: model, weights or data are wrong.
+        GoalError: a gate or goal is not met.
+        SetupError: something is not installed, or cannot be written.
+    """
     begun = time.monotonic()
     chains = chains_of(request)
     store = Store(request.store)
     runs: dict[str, StageRun] = {}
 
-    def walk(stages, source):  # noqa: ANN001, ANN202
+    def walk(stages: tuple[Stage, ...], source: Artifact) -> Artifact:
         artifact, done = run(stages, source, store=store, observe=observe)
         for each in done:
             runs.setdefault(each.key, each)
@@ -134,7 +89,7 @@ def _goal_note(request: BuildRequest, macs: int, chains: Chains) -> str:
     )
 
 
-def _check_host_goal(request: BuildRequest, rows: tuple) -> None:  # type: ignore[type-arg]
+def _check_host_goal(request: BuildRequest, rows: tuple[PayloadRow, ...]) -> None:
     """Where the target is this machine, the goal is held against what was measured."""
     times = {f"{row.engine} {row.precision}": row.latency_ms_here for row in rows if row.latency_ms_here is not None}
     if request.max_latency_ms is None or request.target.kind != "host" or not times:
@@ -142,27 +97,9 @@ def _check_host_goal(request: BuildRequest, rows: tuple) -> None:  # type: ignor
     fastest = min(times, key=lambda name: times[name])
     if times[fastest] > request.max_latency_ms:
         raise GoalError(
-            f"{request.max_latency_ms:g} ms is not met here: the fastest payload, {fastest}, takes {times[fastest]:.2f} ms (median, one thread)",
+            f"{request.max_latency_ms:g} ms is not met here: the fastest payload, {fastest}, takes {times[fastest]:.2f} ms "
+            "(median, one thread)",
             where="--max-latency-ms",
             fix=f"raise it to {times[fastest]:.2f}, or build with a smaller --resolution or --model",
             code="latency",
         )
-
-
-def float_logits(bundle: Path) -> Callable[[Manifest, np.ndarray], np.ndarray] | None:
-    """The float network of a bundle, rebuilt: (manifest, (n, h, w, 3) uint8) -> (n, classes) logits.
-
-    None where it cannot be: the model has no name in the catalog, or its weights are not the installed ones.
-    """
-    with open_bundle(bundle) as reader:
-        manifest = reader.manifest
-    name = manifest.provenance.get("model", "")
-    try:
-        source = catalog.find_model(name)
-    except InputError:
-        return None
-    if source.kind == "file":
-        return None
-    from edgekit.build.reference import rebuilt
-
-    return rebuilt(source, manifest)

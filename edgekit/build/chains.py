@@ -13,7 +13,7 @@ from edgekit.build.labels import label_list
 from edgekit.build.network import Network
 from edgekit.build.photos import Photos, choose
 from edgekit.build.pipeline import Stage
-from edgekit.build.request import BuildRequest
+from edgekit.build.request import BuildRequest, ModelSource
 from edgekit.build.stages import Export, Judge, Load, LowerFloat, LowerInteger, Pack, Quantize
 from edgekit.runtime.verdicts import machine
 from edgekit.spec.digest import sha256_bytes
@@ -21,7 +21,7 @@ from edgekit.spec.errors import InputError, SetupError
 from edgekit.spec.manifest import TargetInfo
 from edgekit.spec.model import WeightsSource
 
-__all__ = ["Chains", "chains_of"]
+__all__ = ["Chains", "chains_of", "network_of"]
 
 ENGINE_DISTRIBUTIONS = {"executorch": "executorch", "litert": "ai-edge-litert", "onnx": "onnxruntime"}
 PROVEN_BY = ("edgekit", "torch", "torchao", "executorch", "litert-torch", "onnx", "onnxscript", "onnxruntime", "ai-edge-litert")
@@ -98,17 +98,13 @@ def chains_of(request: BuildRequest) -> Chains:
         InputError: weights or data cannot be used.
         SetupError: a package that holds the weights or the sample photos is not installed.
     """
-    weights, told = _weights(request)
-    file = None if request.model.path is None else pin(request.model.path)
-    classes = request.classes or (request.model.spec.classes or None if request.model.spec and request.weights is None else None)
-    network = Network(request.model.kind, request.model.factory, file, weights, classes, request.seed)
-    facts = facts_of(
-        request.model, resolution_px=request.resolution_px, weights=told, weights_sha256="" if weights is None else weights.digest
+    network, facts = network_of(
+        request.model, weights=request.weights, classes=request.classes, seed=request.seed, resolution_px=request.resolution_px
     )
     folder = None if request.data_dir is None else Pinned(request.data_dir, "")
     photos, calibration = choose(folder, calibration=request.calibration_limit, seed=request.seed)
     notes = [f"skipped {len(calibration.skipped)} unreadable photos: {s.path}: {s.why}" for s in calibration.skipped[:1]]
-    if weights is None:
+    if network.weights is None:
         notes.append("random weights: the bundle proves the path to the device, its answers mean nothing")
     head: tuple[Stage, ...] = (Load(network, facts), Export(network))
     middle = (*head, Quantize(photos))
@@ -126,17 +122,34 @@ def chains_of(request: BuildRequest) -> Chains:
     return Chains(source, head, quantized, tuple(payloads), facts, photos, tuple(notes), request, labels)
 
 
-def _weights(request: BuildRequest) -> tuple[Pinned | None, str]:
+def network_of(
+    source: ModelSource, *, weights: Path | None, classes: int | None, seed: int, resolution_px: int | None
+) -> tuple[Network, Facts]:
+    """What to make, and what is known of it, with every file pinned by its digest.
+
+    Raises:
+        InputError: weights cannot be read, or have another number of classes.
+        SetupError: the package that holds the weights is not installed.
+    """
+    pinned, told = _weights(source, weights, classes)
+    file = None if source.path is None else pin(source.path)
+    if classes is None and weights is None and source.spec is not None:
+        classes = source.spec.classes or None
+    network = Network(source.kind, source.factory, file, pinned, classes, seed)
+    digest = "" if pinned is None else pinned.digest
+    return network, facts_of(source, resolution_px=resolution_px, weights=told, weights_sha256=digest)
+
+
+def _weights(model: ModelSource, weights: Path | None, classes: int | None) -> tuple[Pinned | None, str]:
     """(file, where it came from)."""
-    if request.weights is not None:
-        return pin(request.weights), request.weights.name
-    source = request.model.spec.weights if request.model.spec else None
-    if source is None:
+    if weights is not None:
+        return pin(weights), weights.name
+    source = model.spec.weights if model.spec else None
+    if source is None or model.spec is None:
         return None, "random"
-    classes = request.model.spec.classes if request.model.spec else 0
-    if request.classes is not None and request.classes != classes:
+    if classes is not None and classes != model.spec.classes:
         raise InputError(
-            f"the trained weights of {request.model.name} have {classes} classes, --classes asks for {request.classes}",
+            f"the trained weights of {model.name} have {model.spec.classes} classes, --classes asks for {classes}",
             where="--classes",
             fix="leave --classes out, or pass --weights of a network trained for your classes",
             code="classes",

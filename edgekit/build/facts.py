@@ -1,4 +1,4 @@
-"""What stages tell each other of the network beside its weights: `model.json` in a checkpoint, a program and a quantized program."""
+"""What stages tell each other of the network beside its weights: `model.json` in checkpoint, program and quantized program."""
 
 import json
 from dataclasses import dataclass, replace

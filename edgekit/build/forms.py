@@ -1,7 +1,7 @@
 """Rewrites to forms for which every engine has a kernel, each documented as before -> after. They change no value.
 
-Like those of `graph.py` they work in place on a graph of ATen operators, before quantization. `common_forms` suits every precision,
-`integer_forms` holds what only integer kernels ask for.
+Like those of `graph.py` they work in place on a graph of ATen operators, before quantization. `common_forms` suits every
+precision, `integer_forms` holds what only integer kernels ask for.
 """
 
 from collections.abc import Callable
@@ -68,7 +68,7 @@ def means_keep_axes(graph: fx.GraphModule) -> int:
 
 
 def splits_as_slices(graph: fx.GraphModule) -> int:
-    """`chunk(x, n)[i]` or `split(x, sizes)[i]` -> `slice(x, start, end)`, which keeps the scale of x and needs no kernel of many results."""
+    """`chunk(x, n)[i]` or `split(x, sizes)[i]` -> `slice(x, start, end)`, which keeps the scale of x and has one result."""
     count = 0
     for node in _calls(graph, SPLITS):
         if any(user.target.__name__ != "getitem" for user in node.users):
@@ -87,7 +87,7 @@ def splits_as_slices(graph: fx.GraphModule) -> int:
 
 
 def norms_as_convolutions(graph: fx.GraphModule) -> int:
-    """`batch_norm(x)` that no convolution could absorb -> a depthwise 1x1 convolution, which absorbs the activation that follows."""
+    """`batch_norm(x)` that no convolution could absorb -> a depthwise 1x1 convolution, which absorbs the next activation."""
     count = 0
     for node in _calls(graph, (aten.batch_norm.default,)):
         if _value(node).dim() != 4 or node.args[5]:
@@ -122,7 +122,7 @@ def pools_as_convolutions(graph: fx.GraphModule) -> int:
 
 
 def scalars_as_tensors(graph: fx.GraphModule) -> int:
-    """`x + 0.5`, `x - 0.5`, `x * 2`, `x / 2` -> `add` or `mul` with a constant tensor, which is quantized like any other operand."""
+    """`x + 0.5`, `x - 0.5`, `x * 2`, `x / 2` -> `add` or `mul` with a constant tensor, quantized like any other operand."""
     count = 0
     for node in _calls(graph, tuple(SCALAR_FORMS)):
         x, scalar = node.args[:2]

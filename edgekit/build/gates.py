@@ -87,8 +87,8 @@ def check_pairs(pairs: Iterable[Pair], *, worst_layer: "object | None" = None) -
             continue
         layer = worst_layer(pair) if callable(worst_layer) else ""
         raise GoalError(
-            f"{pair.a} and {pair.b} disagree: {pair.mean_steps:.2f} steps on average (at most {MOST_MEAN_STEPS}), the same answer on "
-            f"{pair.agreement_top1:.1%} of the photos (at least {LEAST_AGREEMENT:.0%})",
+            f"{pair.a} and {pair.b} disagree: {pair.mean_steps:.2f} steps on average (at most {MOST_MEAN_STEPS}), "
+            f"the same answer on {pair.agreement_top1:.1%} of the photos (at least {LEAST_AGREEMENT:.0%})",
             where=layer or f"{pair.a} against {pair.b}",
             fix="leave one of the two engines out with --engines, or build with --precision fp16",
             code="parity",

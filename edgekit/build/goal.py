@@ -1,7 +1,7 @@
 """Can a latency goal be met at all? A bound from arithmetic, long before the device is asked.
 
-A core that multiplies p pairs a cycle at f GHz needs at least MACs / (p f 1e6) ms: no kernel is faster. A goal below that bound is
-refused; a goal above it is not a promise, only a device can give that.
+A core that multiplies p pairs a cycle at f GHz needs at least MACs / (p f 1e6) ms: no kernel is faster. A goal below that
+bound is refused; a goal above it is not a promise, only a device can give that.
 """
 
 from dataclasses import dataclass
@@ -78,7 +78,13 @@ def _giga_macs(cluster: Cluster, precision: str) -> float | None:
 
 
 def check_goal(
-    max_latency_ms: float, macs: int, target: TargetProfile, *, resolution_px: int, precisions: tuple[str, ...], others_px: tuple[int, ...]
+    max_latency_ms: float,
+    macs: int,
+    target: TargetProfile,
+    *,
+    resolution_px: int,
+    precisions: tuple[str, ...],
+    others_px: tuple[int, ...],
 ) -> str:
     """Refuse a goal that no kernel can meet; otherwise say what is known of it, in a sentence.
 
@@ -98,23 +104,21 @@ def check_goal(
         for precision in dict.fromkeys((*precisions, "int8")):
             least = bound_ms(round(macs * (side / resolution_px) ** 2), target, precision)
             if least is None:
-                return (
-                    f"the goal of {max_latency_ms:g} ms was not checked: cores or clocks of {target.name} are unknown; measure on the device"
-                )
+                return f"the goal of {max_latency_ms:g} ms was not checked: cores or clocks of {target.name} are unknown"
             bounds.append(Bound(side, precision, least))
     wanted = [b for b in bounds if b.resolution_px == resolution_px and b.precision in precisions]
     best = min(wanted, key=lambda b: b.least_ms)
     if best.least_ms <= max_latency_ms:
         return (
-            f"the goal of {max_latency_ms:g} ms is above the least possible {best.least_ms:.2f} ms ({best.precision}, {resolution_px} px, "
-            f"{target.threads} threads at peak); whether it is met only a measurement on the device can tell"
+            f"the goal of {max_latency_ms:g} ms is above the least possible {best.least_ms:.2f} ms ({best.precision}, "
+            f"{resolution_px} px, {target.threads} threads at peak); whether it is met only a measurement on the device can tell"
         )
     meeting = [b for b in bounds if b.least_ms <= max_latency_ms]
     nearest = max(meeting, key=lambda b: b.resolution_px) if meeting else min(bounds, key=lambda b: b.least_ms)
     verdict = "could meet it" if meeting else "is the nearest"
     raise GoalError(
-        f"{max_latency_ms:g} ms cannot be met: {macs / 1e6:.0f} million MACs take at least {best.least_ms:.2f} ms on {target.name} "
-        f"({best.precision}, {resolution_px} px, {target.threads} threads at peak)",
+        f"{max_latency_ms:g} ms cannot be met: {macs / 1e6:.0f} million MACs take at least "
+        f"{best.least_ms:.2f} ms on {target.name} ({best.precision}, {resolution_px} px, {target.threads} threads at peak)",
         where="--max-latency-ms",
         fix=f"--resolution {nearest.resolution_px} --precision {nearest.precision} {verdict} (at least {nearest.least_ms:.2f} ms)"
         + ("" if meeting else f"; raise --max-latency-ms above {nearest.least_ms:.2f}, or take a smaller model"),

@@ -14,8 +14,8 @@ EXTREMES = 4
 def golden_images(data: Dataset, facts: Facts) -> np.ndarray:
     """(n, resolution, resolution, 3) uint8: at most 8 photos, then black, white, noise and a ramp.
 
-    Black and white drive the first layers to their ends, noise drives every channel, the ramp holds every pixel value: what a wrong
-    saturation, a wrong table entry or a swapped channel changes.
+    Black and white drive the first layers to their ends, noise drives every channel, the ramp holds every pixel value: what a
+    wrong saturation, a wrong table entry or a swapped channel changes.
     """
     size = facts.resolution_px
     photos = data.take(PHOTOS).images(resolution_px=size, resize_px=facts.resize_px, filter=facts.filter)

@@ -14,7 +14,7 @@ from edgekit.build.quantizer import CLAMPS, LINEARS, PADS, SAME_SCALE
 from edgekit.spec.errors import GoalError
 
 # Importing it registers the operators of a converted graph.
-import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401, I001  isort:skip
+import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401  isort:skip
 
 __all__ = ["Edge", "canonical_biases", "clamp_bounds", "drop_implied_clamps", "edges", "integer_edges"]
 
@@ -50,8 +50,8 @@ def clamp_bounds(node: fx.Node) -> tuple[float, float]:
 def drop_implied_clamps(graph: fx.GraphModule) -> int:
     """`quantize(clamp(x))` -> `quantize(x)` where saturation clamps to the same integers; returns how many.
 
-    A quantized value lies in [(low - zero_point) scale, (high - zero_point) scale]; if that is inside the clamp's bounds up to half
-    a step, no integer changes. Every backend then sees convolution and quantize side by side and needs no fusion of its own.
+    A quantized value lies in [(low - zero_point) scale, (high - zero_point) scale]; if that is inside the clamp's bounds up to
+    half a step, no integer changes. Every backend then sees convolution and quantize side by side and needs no fusion of its own.
     """
     dropped = 0
     for node in list(graph.graph.nodes):
@@ -77,8 +77,8 @@ def _implied(node: fx.Node) -> bool:
 def canonical_biases(graph: fx.GraphModule, copies: Sequence[fx.GraphModule] = ()) -> int:
     """Round every bias to the grid of scale_x * scale_w, in `graph` and its `copies`; returns how many.
 
-    Backends derive int32 biases as round(bias / (scale_x * scale_w)), some in float32, some in float64. On the grid the quotient is an
-    integer already, so all find the same one. Without this 30 % of the outputs of a deep network differ by a step.
+    Backends derive int32 biases as round(bias / (scale_x * scale_w)), some in float32, some in float64. On the grid the
+    quotient is an integer already, so all find the same one. Without this 30 % of the outputs of a deep network differ by a step.
 
     Raises:
         GoalError: `bias-overflow`; a bias does not fit into int32.
@@ -138,7 +138,8 @@ def edges(graph: fx.GraphModule) -> tuple[Edge, tuple[Edge, ...]]:
 def integer_edges(graph: fx.GraphModule) -> None:
     """`x float -> quantize -> ... -> dequantize -> output` -> `x int8 -> ... -> output int8`, in place.
 
-    Pixels reach int8 through the bundle's table, so the payload needs no quantize operator and every engine sees the same integers.
+    Pixels reach int8 through the bundle's table, so the payload needs no quantize operator and every engine sees the same
+    integers.
     """
     edges(graph)
     x = _input(graph)

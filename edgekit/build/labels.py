@@ -21,7 +21,7 @@ def label_list(known: str | None, folders: tuple[str, ...], classes: int) -> tup
 
 
 def imagenet_labels() -> tuple[str, ...]:
-    """The 1,000 names of ImageNet's classes as torchvision ships them, read without importing it; empty if it is not installed."""
+    """The 1,000 names of ImageNet's classes as torchvision ships them, read without importing it; empty without it."""
     found = importlib.util.find_spec("torchvision")
     for folder in (found.submodule_search_locations or ()) if found else ():
         text = (Path(folder) / "models" / "_meta.py").read_text(encoding="utf-8")

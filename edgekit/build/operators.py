@@ -145,7 +145,7 @@ def _onnx_counts(model: Any, onnx: Any) -> Counter[tuple[str, str, str]]:
 
 
 def _onnx_result(node: Any, types: dict[str, str], name_of: Any) -> str:
-    """dtype of a node's result. Operators of ONNX Runtime's own have no shape inference, but an output zero point as an input."""
+    """Dtype of a node's result. Operators of ONNX Runtime's own have no shape inference, but an output zero point as an input."""
     if node.op_type == "Cast":
         return name_of(next(a.i for a in node.attribute if a.name == "to"))
     if node.op_type == "DequantizeLinear":

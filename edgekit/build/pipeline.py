@@ -21,7 +21,7 @@ from edgekit.build.store import Store, full_or_unwritable
 from edgekit.spec.digest import canonical_json, sha256_bytes
 from edgekit.spec.errors import EdgekitError, SetupError
 
-__all__ = ["Event", "Observe", "Progress", "Stage", "StageRun", "check", "key", "run", "toolchain"]
+__all__ = ["Event", "Observe", "Progress", "Stage", "StageRun", "check", "key", "run", "title", "toolchain"]
 
 Progress = Callable[[float, str], None]
 """A stage reports how much is done (0..1) and what it is doing."""
@@ -34,7 +34,7 @@ class Stage(Protocol):
 
     `run` reads `source`, never changes it, and writes only below `out`, an empty folder. Same input and same fields must give
     the same bytes. Raise `version` when `run` changes what it writes. A class may also carry `tools: ClassVar[tuple[str, ...]]`,
-    the distributions whose installed versions enter its key.
+    the distributions whose installed versions enter its key, and a property `title`, its name among siblings.
     """
 
     name: ClassVar[str]
@@ -90,6 +90,11 @@ def toolchain(stage: Stage) -> dict[str, str]:
     return {name: _installed(name) for name in sorted(getattr(stage, "tools", ()))}
 
 
+def title(stage: Stage) -> str:
+    """What to call a stage among its siblings, such as `lower onnx-int8`: its `title` if it has one, else its name."""
+    return str(getattr(stage, "title", stage.name))
+
+
 def key(stage: Stage, source_digest: str, tools: Mapping[str, str]) -> str:
     """The store's key of what `stage` makes of an input: SHA-256 in hexadecimal."""
     document = {
@@ -134,13 +139,13 @@ def run(
     artifact = source
     for index, stage in enumerate(stages):
         name = key(stage, artifact.digest, toolchain(stage))
-        tell = _Teller(observe, stage.name, index, len(stages), name, time.monotonic())
+        tell = _Teller(observe, title(stage), index, len(stages), name, time.monotonic())
         found = store.get(name)
         cached = found is not None
         if found is None:
             found, cached = _build(stage, artifact, name, store=store, tell=tell)
         tell.say("cached" if cached else "done", 1.0)
-        runs.append(StageRun(stage.name, cached, round(tell.seconds(), 3), name))
+        runs.append(StageRun(title(stage), cached, round(tell.seconds(), 3), name))
         artifact = found
     return artifact, tuple(runs)
 

@@ -11,7 +11,7 @@ from edgekit.build.forms import common_forms
 from edgekit.build.graph import fold_batch_norm
 
 # Importing it registers the quantized operators, without which a saved program does not load.
-import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401, I001  isort:skip
+import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401  isort:skip
 
 __all__ = ["graph_of", "half", "load", "plain", "run_each", "save", "shapes"]
 

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from edgekit.build.chains import chains_of
+from edgekit.build.chains import network_of
 from edgekit.build.construct import make_network
 from edgekit.build.facts import Facts
 from edgekit.build.network import Network
-from edgekit.build.request import BuildRequest, ModelSource
-from edgekit.build.stages.load import Load, settle
+from edgekit.build.request import ModelSource
+from edgekit.build.stages.load import settle
 from edgekit.build.tensors import to_tensor
 from edgekit.spec.errors import EdgekitError
 from edgekit.spec.manifest import Manifest
@@ -21,30 +21,29 @@ BATCH = 16
 
 
 def rebuilt(source: ModelSource, manifest: Manifest) -> Callable[[Manifest, np.ndarray], np.ndarray] | None:
-    """(manifest, (n, h, w, 3) uint8) -> (n, classes) logits; None if the weights are not those of the bundle."""
-    from pathlib import Path
+    """(manifest, (n, h, w, 3) uint8) -> (n, classes) logits; None where it cannot be.
 
-    from edgekit.catalog import find_target
-
-    rung = manifest.rungs[-1]
-    request = BuildRequest(
-        model=source,
-        target=find_target("host"),
-        out=Path(),
-        resolution_px=rung.resolution_px,
-        seed=int(manifest.provenance.get("seed", "0")),
-    )
+    It cannot where the user's own file made it, or the installed weights are not those of the bundle.
+    """
+    if source.kind == "file":
+        return None
     try:
-        load = chains_of(request).program[0]
+        network, facts = network_of(
+            source,
+            weights=None,
+            classes=None,
+            seed=int(manifest.provenance.get("seed", "0")),
+            resolution_px=manifest.rungs[-1].resolution_px,
+        )
     except EdgekitError:
         return None
-    if not isinstance(load, Load) or load.facts.weights_sha256 != manifest.model.weights_sha256:
+    if facts.weights_sha256 != manifest.model.weights_sha256:
         return None
-    module = _module(load.network, load.facts)
+    module = _module(network, facts)
 
     def logits(_: Manifest, pixels: np.ndarray) -> np.ndarray:
         with torch.inference_mode():
-            return torch.cat([module(batch) for batch in to_tensor(pixels, load.facts).split(BATCH)]).numpy()
+            return torch.cat([module(batch) for batch in to_tensor(pixels, facts).split(BATCH)]).numpy()
 
     return logits
 

@@ -59,11 +59,18 @@ def _verify(
 
 def _float_network(bundle: Path) -> Any:
     """The float network of the bundle, where the builder is installed and has its weights; else None."""
+    from edgekit.catalog import find_model
+    from edgekit.spec.bundle import open_bundle
+    from edgekit.spec.errors import InputError
+
+    with open_bundle(bundle) as reader:
+        manifest = reader.manifest
     try:
-        from edgekit.build.api import float_logits
-    except ImportError:
+        source = find_model(manifest.provenance.get("model", ""))
+        from edgekit.build.reference import rebuilt
+    except (ImportError, InputError):
         return None
-    return float_logits(bundle)
+    return rebuilt(source, manifest)
 
 
 def _print(screen: Screen, result: "VerifyResult", skipped: list[str]) -> None:

@@ -2,7 +2,8 @@
 
 A lowering module holds
 
-* `NAME`: the engine that runs its payloads; `SUFFIX` of its files; `TOOLS`: the distributions whose versions decide what it writes;
+* `NAME`: the engine that runs its payloads; `SUFFIX` of its files; `TOOLS`: the distributions whose versions decide what it
+writes;
 * `lower_integer(quantized, activation_dtype=...) -> Lowered`: an integer payload with integer edges;
 * `lower_float(program, precision=...) -> Lowered`: an `fp32` or `fp16` payload.
 """

@@ -1,7 +1,7 @@
 """Passes that make an exported QDQ graph fully integer for ONNX Runtime. Each works in place and returns how often it applied.
 
-ONNX Runtime fuses `DequantizeLinear -> operator -> QuantizeLinear` into an integer kernel only where it recognises the operator, its
-bias is int32 and the types of all its activations agree; whatever does not match runs in float without a word.
+ONNX Runtime fuses `DequantizeLinear -> operator -> QuantizeLinear` into an integer kernel only where it recognises the
+operator, its bias is int32 and the types of all its activations agree; whatever does not match runs in float without a word.
 """
 
 import numpy as np
@@ -54,7 +54,10 @@ def _same_scale(between: list[ir.Node], pad: ir.Node) -> bool:
     if len(between) != 2 or source is None or source.op_type != "DequantizeLinear":
         return False
     return all(
-        np.array_equal(_constant(n.inputs[i]), _constant(source.inputs[i])) for n in between for i in (1, 2) if n.inputs[i] is not None
+        np.array_equal(_constant(n.inputs[i]), _constant(source.inputs[i]))
+        for n in between
+        for i in (1, 2)
+        if n.inputs[i] is not None
     )
 
 
@@ -86,7 +89,7 @@ def _axes(node: ir.Node) -> list[int]:
 
 
 def quantize_biases(graph: ir.Graph) -> int:
-    """float bias -> int32 bias behind a DequantizeLinear of scale_x * scale_w, which is where its value already lies."""
+    """Float bias -> int32 bias behind a DequantizeLinear of scale_x * scale_w, which is where its value already lies."""
     count = 0
     for node in [n for n in graph if n.op_type in WEIGHTED and len(n.inputs) > 2 and n.inputs[2] is not None]:
         x, weight = _producer(node.inputs[0]), _producer(node.inputs[1])
@@ -156,7 +159,9 @@ def clamp_integers(graph: ir.Graph) -> int:
         else:
             moved = _requantize(graph, quantize, clamp.inputs[0])
         base = quantize.outputs[0].name
-        limits = [None if b is None else _steps_of(graph, b, quantize, f"{base}_{side}") for b, side in zip(bounds, "lh", strict=True)]
+        limits = [
+            None if b is None else _steps_of(graph, b, quantize, f"{base}_{side}") for b, side in zip(bounds, "lh", strict=True)
+        ]
         _substitute(graph, quantize, ir.node("Clip", [moved, *limits], name=f"{base}_clamp"))
         count += 1
     _sweep(graph)
@@ -182,7 +187,9 @@ def pad_integers(graph: ir.Graph) -> int:
 
 def _requantize(graph: ir.Graph, quantize: ir.Node, value: ir.Value) -> ir.Value:
     """A copy of `quantize` that reads `value`."""
-    copy = ir.node("QuantizeLinear", [value, *quantize.inputs[1:]], attributes=dict(quantize.attributes), name=f"{quantize.name}_early")
+    copy = ir.node(
+        "QuantizeLinear", [value, *quantize.inputs[1:]], attributes=dict(quantize.attributes), name=f"{quantize.name}_early"
+    )
     copy.outputs[0].name = f"{quantize.outputs[0].name}_early"
     copy.outputs[0].shape, copy.outputs[0].type = quantize.outputs[0].shape, quantize.outputs[0].type
     graph.insert_before(quantize, copy)
@@ -257,7 +264,11 @@ def _initializer(graph: ir.Graph, name: str, array: np.ndarray) -> ir.Value:
 
 
 def _substitute(graph: ir.Graph, old: ir.Node, new: ir.Node) -> None:
-    new.outputs[0].name, new.outputs[0].shape, new.outputs[0].type = old.outputs[0].name, old.outputs[0].shape, old.outputs[0].type
+    new.outputs[0].name, new.outputs[0].shape, new.outputs[0].type = (
+        old.outputs[0].name,
+        old.outputs[0].shape,
+        old.outputs[0].type,
+    )
     ir.convenience.replace_nodes_and_values(graph, old, [old], [new], [old.outputs[0]], [new.outputs[0]])
 
 

@@ -35,7 +35,8 @@ def rewriting() -> Iterator[None]:
 def fuse_pads(graph: XNNGraph) -> int:
     """`conv(convert(pad(convert(x))))` and `conv(pad(x))` -> `conv(x)` with the padding inside; returns how many.
 
-    XNNPACK pads convolutions unevenly on its own, and with the zero point where they are integer, but PyTorch's convolution cannot say
+    XNNPACK pads convolutions unevenly on its own, and with the zero point where they are integer, but PyTorch's convolution
+    cannot say
     so, and XNNPACK's pad operator has no integer form: it was run in float between two conversions. A transpose to channels last
     between padding and convolution stays, over the smaller tensor.
     """

@@ -59,7 +59,9 @@ class Judge:
         verified = verify_bundle(source.path, data=judging, float_logits=self._float_logits)
         if not verified.ok:
             failed = [name for name, result in verified.engines.items() if not result.goldens]
-            raise GoalError(f"golden vectors fail on {', '.join(failed)}", where=failed[0], fix="run edgekit doctor", code="goldens")
+            raise GoalError(
+                f"golden vectors fail on {', '.join(failed)}", where=failed[0], fix="run edgekit doctor", code="goldens"
+            )
         integer = [
             Pair(p.a, p.b, p.agreement_top1, p.mean_steps, p.max_steps)
             for p in verified.pairs

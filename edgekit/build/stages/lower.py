@@ -48,6 +48,11 @@ class LowerInteger:
     returns: ClassVar[str] = "payload"
     tools: ClassVar[tuple[str, ...]] = _TOOLS
 
+    @property
+    def title(self) -> str:
+        """Which payload."""
+        return f"lower {self.engine}-int8"
+
     def run(self, source: Artifact, out: Path, progress: Progress) -> None:
         """Write the payload file and `payload.json`.
 
@@ -83,6 +88,11 @@ class LowerFloat:
     accepts: ClassVar[str] = "program"
     returns: ClassVar[str] = "payload"
     tools: ClassVar[tuple[str, ...]] = _TOOLS
+
+    @property
+    def title(self) -> str:
+        """Which payload."""
+        return f"lower {self.engine}-{self.precision}"
 
     def run(self, source: Artifact, out: Path, progress: Progress) -> None:
         """Write the payload file and `payload.json`."""
@@ -133,5 +143,3 @@ def read_payload(folder: Path) -> Payload:
 
     data: Mapping[str, Any] = json.loads((folder / PAYLOAD).read_text(encoding="utf-8"))
     return codec.from_json(Payload, data, where=str(folder / PAYLOAD), fail=fail)
-
-

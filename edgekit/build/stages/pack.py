@@ -112,7 +112,9 @@ def _finish(payload: Payload, folder: Path, facts: Facts, images: np.ndarray, co
     outputs = _run(payload.engine, file, entry, table, images)
     golden_file = f"goldens/{payload.id}.bin"
     contents[golden_file] = outputs.tobytes()
-    tolerance = TOLERANCE_STEPS if payload.precision == "int8" else FLOAT_TOLERANCE[payload.precision] * float(np.abs(outputs).max())
+    tolerance = (
+        TOLERANCE_STEPS if payload.precision == "int8" else FLOAT_TOLERANCE[payload.precision] * float(np.abs(outputs).max())
+    )
     golden = GoldenOutputs(entry.rung, golden_file, str(outputs.dtype), outputs.shape, round(float(tolerance), 6))
     return dataclasses.replace(payload, entries=(entry,), goldens=(golden,))
 
