@@ -4,20 +4,24 @@ Like those of `graph.py` they work in place on a graph of ATen operators, before
 precision, `integer_forms` holds what only integer kernels ask for.
 """
 
+import math
 from collections.abc import Callable
 
 import torch
 from torch import fx
 
 from edgekit.build.graph import attribute, set_attribute
+from edgekit.build.integer import clamp_bounds
 from edgekit.build.quantizer import CLAMPS, ELEMENTWISE, LINEARS
 
 __all__ = [
+    "adaptive_pools_as_pools",
     "clamps_first",
     "common_forms",
     "integer_forms",
     "means_keep_axes",
     "norms_as_convolutions",
+    "plain_clamps",
     "pools_as_convolutions",
     "scalars_as_tensors",
     "splits_as_slices",
@@ -43,12 +47,25 @@ SCALAR_FORMS: dict[torch._ops.OpOverload, tuple[torch._ops.OpOverload, Callable[
 
 def common_forms(graph: fx.GraphModule) -> int:
     """All rewrites that help float and integer payloads; returns how many applied."""
-    return means_keep_axes(graph) + splits_as_slices(graph) + norms_as_convolutions(graph)
+    return plain_clamps(graph) + means_keep_axes(graph) + splits_as_slices(graph) + norms_as_convolutions(graph)
 
 
 def integer_forms(graph: fx.GraphModule) -> int:
     """`common_forms` and those that only integer payloads need; returns how many applied."""
-    return common_forms(graph) + scalars_as_tensors(graph) + pools_as_convolutions(graph) + clamps_first(graph)
+    count = common_forms(graph) + scalars_as_tensors(graph) + adaptive_pools_as_pools(graph)
+    return count + pools_as_convolutions(graph) + clamps_first(graph)
+
+
+def plain_clamps(graph: fx.GraphModule) -> int:
+    """`clamp(x, low, high)` -> `hardtanh(x, low, high)`, or `relu(x)`: the two that ExecuTorch fuses into the layer in front."""
+    count = 0
+    for node in _calls(graph, (aten.clamp_min.default, aten.clamp.default)):
+        low, high = clamp_bounds(node)
+        relu = (low, high) == (0.0, math.inf)
+        new = (aten.relu.default, ()) if relu else (aten.hardtanh.default, (low, high))
+        _replace(graph, node, _call(graph, node, new[0], (node.args[0], *new[1])))
+        count += 1
+    return _finish(graph, count)
 
 
 def means_keep_axes(graph: fx.GraphModule) -> int:
@@ -101,8 +118,22 @@ def norms_as_convolutions(graph: fx.GraphModule) -> int:
     return _finish(graph, count)
 
 
+def adaptive_pools_as_pools(graph: fx.GraphModule) -> int:
+    """`adaptive_avg_pool2d(x, n)` -> `avg_pool2d(x, size / n)` where n divides the size; to one value it stays as it is."""
+    count = 0
+    for node in _calls(graph, (aten.adaptive_avg_pool2d.default,)):
+        x, wanted = node.args
+        sizes = [int(side) for side in _value(x).shape[2:]]
+        if tuple(wanted) == (1, 1) or any(side % n for side, n in zip(sizes, wanted, strict=True)):
+            continue
+        kernel = [side // n for side, n in zip(sizes, wanted, strict=True)]
+        _replace(graph, node, x if kernel == [1, 1] else _call(graph, node, aten.avg_pool2d.default, (x, kernel)))
+        count += 1
+    return _finish(graph, count)
+
+
 def pools_as_convolutions(graph: fx.GraphModule) -> int:
-    """`avg_pool2d(x, k)` -> a depthwise convolution with weights 1 / (k k): one step of int8 holds them exactly.
+    """`avg_pool2d(x, k)` -> a depthwise convolution with weights 1 / (k k), which int8 holds exactly; over all of x a mean.
 
     LiteRT's delegate and, with padding, ExecuTorch's have no integer kernel for average pooling.
     """
@@ -113,7 +144,11 @@ def pools_as_convolutions(graph: fx.GraphModule) -> int:
         # PyTorch counts the padding in by default; without it, the weights at the rim would differ.
         if ceil or divisor or (any(padding) and padded is False):
             continue
-        channels = int(_value(x).shape[1])
+        channels, *sizes = (int(side) for side in _value(x).shape[1:])
+        if kernel == sizes and not any(padding):
+            _replace(graph, node, _call(graph, node, aten.mean.dim, (x, [2, 3], True)))
+            count += 1
+            continue
         weight = torch.full((channels, 1, *kernel), 1 / (kernel[0] * kernel[1]))
         geometry = (_pair(stride) if stride else kernel, padding)
         _replace(graph, node, _depthwise(graph, node, weight, torch.zeros(channels), geometry=geometry))

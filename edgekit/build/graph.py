@@ -93,13 +93,13 @@ def _hard_swish(graph: fx.GraphModule, node: fx.Node) -> fx.Node:
     u = _scaled(graph, node.args[0], node, factor=1 / root, shift=0.0)
     three = set_attribute(graph, f"{node.name}_three", torch.full((1,) * node.meta["val"].dim(), math.sqrt(1.5)), before=node)
     moved = _call(graph, node, aten.add.Tensor, (u, three))
-    gate = _call(graph, node, aten.clamp.default, (moved, 0.0, root))
+    gate = _call(graph, node, aten.hardtanh.default, (moved, 0.0, root))
     return _call(graph, node, aten.mul.Tensor, (u, gate))
 
 
 def _hard_sigmoid(graph: fx.GraphModule, node: fx.Node) -> fx.Node:
     moved = _scaled(graph, node.args[0], node, factor=1 / 6, shift=0.5)
-    return _call(graph, node, aten.clamp.default, (moved, 0.0, 1.0))
+    return _call(graph, node, aten.hardtanh.default, (moved, 0.0, 1.0))
 
 
 def _scaled(graph: fx.GraphModule, x: fx.Node, node: fx.Node, *, factor: float, shift: float) -> fx.Node:

@@ -16,11 +16,12 @@ from edgekit.spec.errors import GoalError
 # Importing it registers the operators of a converted graph.
 import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401  isort:skip
 
-__all__ = ["Edge", "canonical_biases", "clamp_bounds", "drop_implied_clamps", "edges", "integer_edges"]
+__all__ = ["Edge", "canonical_biases", "canonical_weights", "clamp_bounds", "drop_implied_clamps", "edges", "integer_edges"]
 
 aten = torch.ops.aten
 decomposed = torch.ops.quantized_decomposed
 QUANTIZE = decomposed.quantize_per_tensor.default
+QUANTIZE_CHANNELS = decomposed.quantize_per_channel.default
 DEQUANTIZE = decomposed.dequantize_per_tensor.default
 DEQUANTIZE_CHANNELS = decomposed.dequantize_per_channel.default
 INT32_LIMIT = 2**31 - 1
@@ -74,6 +75,24 @@ def _implied(node: fx.Node) -> bool:
     return bool(node.users)
 
 
+def canonical_weights(graph: fx.GraphModule) -> int:
+    """Put the float constants of an unfolded graph on their own grid; returns how many.
+
+    `quantize(w)` -> `quantize(scale * integer)`. A converter that folds the quantize operator divides by the scale where PyTorch
+    multiplies by its inverse; a weight near the middle of two integers then comes out one step apart, and a channel with it.
+    """
+    count = 0
+    for node in graph.graph.nodes:
+        if node.target not in (QUANTIZE, QUANTIZE_CHANNELS) or node.args[0].op != "get_attr":
+            continue
+        arguments = [attribute(graph, a.target) if isinstance(a, fx.Node) else a for a in node.args]
+        integers = node.target(*arguments)
+        back = decomposed.dequantize_per_channel if node.target is QUANTIZE_CHANNELS else decomposed.dequantize_per_tensor
+        arguments[0].data = back.default(integers, *arguments[1:]).to(arguments[0].dtype)
+        count += 1
+    return count
+
+
 def canonical_biases(graph: fx.GraphModule, copies: Sequence[fx.GraphModule] = ()) -> int:
     """Round every bias to the grid of scale_x * scale_w, in `graph` and its `copies`; returns how many.
 
@@ -124,9 +143,10 @@ def edges(graph: fx.GraphModule) -> tuple[Edge, tuple[Edge, ...]]:
     Raises:
         GoalError: `float-edge`; the first or last operator stayed float.
     """
-    (entry,) = _input(graph).users
-    if entry.target is not QUANTIZE:
-        raise _float_edge("the input", entry)
+    entry, *others = _input(graph).users
+    for reader in (entry, *others):
+        if reader.target is not QUANTIZE or reader.args[1:] != entry.args[1:]:
+            raise _float_edge("the input", reader)
     outs = []
     for value in _outputs(graph):
         if value.target is not DEQUANTIZE:
@@ -143,9 +163,9 @@ def integer_edges(graph: fx.GraphModule) -> None:
     """
     edges(graph)
     x = _input(graph)
-    (entry,) = x.users
-    entry.replace_all_uses_with(x)
-    graph.graph.erase_node(entry)
+    for entry in list(x.users):
+        entry.replace_all_uses_with(x)
+        graph.graph.erase_node(entry)
     end = next(iter(graph.graph.find_nodes(op="output")))
     end.args = (tuple(value.args[0] for value in _outputs(graph)),)
     graph.graph.set_codegen(fx.graph.CodeGen())

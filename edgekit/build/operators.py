@@ -4,13 +4,16 @@ What the lowering believed does not count: a convolution that stayed float shows
 """
 
 import importlib
+import importlib.metadata
 import json
+import re
 import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from edgekit.runtime.engines.edges import load_failure
+from edgekit.spec.errors import UnknownName
 from edgekit.spec.manifest import OperatorCount, Placement
 
 __all__ = ["FLOAT_TYPES", "float_operators", "read"]
@@ -31,6 +34,11 @@ XNN_TYPES = {
 }  # fmt: skip
 
 
+NON_FINITE = re.compile(r"(?<=: )-?(?:inf|nan)\b")
+NON_FINITE_NAMES = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN", "-nan": "NaN"}
+"""How flatc writes the bounds of an open clamp, and how Python's json reads them."""
+
+
 def read(engine: str, path: Path) -> Placement:
     """A payload file -> its operators by type and result dtype, and the delegate that takes them on this machine.
 
@@ -42,7 +50,14 @@ def read(engine: str, path: Path) -> Placement:
         return _read_pte(path)
     if engine == "onnx":
         return _read_onnx(path)
-    return _read_tflite(path)
+    if engine == "litert":
+        return _read_tflite(path)
+    points = importlib.metadata.entry_points(group="edgekit.lowerings")
+    for point in points:
+        if point.name == engine:
+            placement: Placement = point.load().placement(path)
+            return placement
+    raise UnknownName("engine", engine, {point.name for point in points}, listing="edgekit doctor")
 
 
 def float_operators(placement: Placement) -> tuple[OperatorCount, ...]:
@@ -98,7 +113,8 @@ def _xnnpack_graphs(path: Path) -> list[dict[str, Any]]:
             binary = Path(folder) / "graph.bin"
             binary.write_bytes(blob[start : start + header.flatbuffer_size])
             _flatbuffer._flatc_decompile(folder, str(schema), str(binary), ["--raw-binary"])
-            graphs.append(json.loads(_flatbuffer._replace_non_finite_in_json(binary.with_suffix(".json").read_bytes())))
+            text = binary.with_suffix(".json").read_text()
+            graphs.append(json.loads(NON_FINITE.sub(lambda found: NON_FINITE_NAMES[found[0]], text)))
     return graphs
 
 

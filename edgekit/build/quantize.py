@@ -1,7 +1,7 @@
 """Quantize once: a float program and photos -> one set of integers that all payloads carry."""
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -9,13 +9,21 @@ from torch import fx
 from torch.export import ExportedProgram
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
+from edgekit.build.addends import align_addends
+from edgekit.build.bias_correction import correct_biases
 from edgekit.build.forms import integer_forms
 from edgekit.build.graph import fold_batch_norm, rewrite_hard_activations
-from edgekit.build.integer import Edge, canonical_biases, drop_implied_clamps, edges
+from edgekit.build.integer import Edge, canonical_biases, canonical_weights, drop_implied_clamps, edges
 from edgekit.build.programs import graph_of
 from edgekit.build.quantizer import EdgeQuantizer
+from edgekit.build.weight_rounding import round_weights
 
 __all__ = ["Quantized", "TensorQuant", "quantize"]
+
+ROUNDING_PHOTOS = 32
+"""More of them change the accuracy of EfficientNet-Lite0 by less than its noise."""
+
+CORRECTION_PHOTOS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +81,15 @@ def quantize(
     fold_batch_norm(graph)
     integer_forms(graph)
     rewrite_hard_activations(graph)
-    prepared = prepare_pt2e(graph, EdgeQuantizer())
-    count = 0
-    with torch.no_grad():
-        for batch in batches:
-            prepared(batch)
-            count += len(batch)
-            seen(count)
+    prepared = prepare_pt2e(copy.deepcopy(graph), EdgeQuantizer())
+    photos = _calibrate(prepared, batches, seen)
     unfolded = convert_pt2e(copy.deepcopy(prepared), fold_quantize=False)
     folded = convert_pt2e(prepared)
+    round_weights(graph, folded, (unfolded,), _spread(photos, ROUNDING_PHOTOS))
+    correct_biases(graph, folded, _spread(photos, CORRECTION_PHOTOS))
+    for form in (folded, unfolded):
+        align_addends(form)
+    canonical_weights(unfolded)
     canonical_biases(folded, (unfolded,))
     drop_implied_clamps(folded)
     drop_implied_clamps(unfolded)
@@ -94,6 +102,29 @@ def quantize(
         exit=exits[0],
         tensors=_tensors(folded),
     )
+
+
+def _spread(photos: Sequence[torch.Tensor], limit: int) -> torch.Tensor:
+    """At most `limit` of (1, 3, h, w) -> (n, 3, h, w), evenly over all of them."""
+    n = min(limit, len(photos))
+    return torch.cat([photos[i * len(photos) // n] for i in range(n)])
+
+
+def _calibrate(prepared: fx.GraphModule, batches: Iterable[torch.Tensor], seen: Callable[[int], None]) -> list[torch.Tensor]:
+    """Show all batches to the observers and keep some photos, evenly spread, so that memory does not grow with their number."""
+    kept: list[torch.Tensor] = []
+    count, stride = 0, 1
+    with torch.no_grad():
+        for batch in batches:
+            prepared(batch)
+            for photo in batch.split(1):
+                if count % stride == 0:
+                    kept.append(photo)
+                count += 1
+            if len(kept) > 4 * CORRECTION_PHOTOS:
+                kept, stride = kept[::2], 2 * stride
+            seen(count)
+    return kept
 
 
 def _example(program: ExportedProgram) -> tuple[torch.Tensor, ...]:

@@ -15,7 +15,12 @@ from types import SimpleNamespace
 
 import torch
 from torch import fx
-from torchao.quantization.pt2e.observer import HistogramObserver, MinMaxObserver, PerChannelMinMaxObserver
+from torchao.quantization.pt2e.observer import (
+    HistogramObserver,
+    MinMaxObserver,
+    PerChannelMinMaxObserver,
+    UniformQuantizationObserverBase,
+)
 from torchao.quantization.pt2e.quantizer import (
     QuantizationAnnotation,
     QuantizationSpec,
@@ -73,15 +78,8 @@ class EdgeQuantizer(Quantizer):
         super().__init__()
         # LiteRT's converter reads this attribute of the quantizer it is handed.
         self.global_config = SimpleNamespace(is_dynamic=False)
-        observer = HistogramObserver if histogram else MinMaxObserver
-        self.activation = QuantizationSpec(
-            dtype=torch.int8,
-            observer_or_fake_quant_ctr=observer.with_args(eps=ACTIVATION_SCALE_FLOOR),
-            quant_min=-128,
-            quant_max=127,
-            qscheme=torch.per_tensor_affine,
-            is_dynamic=False,
-        )
+        self.activation = _activation(HistogramObserver if histogram else MinMaxObserver)
+        self.edge = _activation(MinMaxObserver)
         self.weight = QuantizationSpec(
             dtype=torch.int8,
             observer_or_fake_quant_ctr=PerChannelMinMaxObserver.with_args(eps=WEIGHT_SCALE_FLOOR),
@@ -107,10 +105,27 @@ class EdgeQuantizer(Quantizer):
                 self._annotate_concat(node)
             elif node.target in SAME_SCALE or node.target in PADS or node.target in CLAMPS:
                 self._annotate_same_scale(node)
+        self._widen_edges(model)
         return model
 
     def validate(self, model: fx.GraphModule) -> None:
         """Nothing to refuse: operators without an annotation stay float and the operator gate names them."""
+
+    def _widen_edges(self, model: fx.GraphModule) -> None:
+        """Whole ranges for input and output, where a histogram clips.
+
+        Pixels fill their range evenly; its step is then exactly theirs. Of the outputs, the largest are the ones that count, and
+        clipped to one value they could not be told apart.
+        """
+        for node in model.graph.nodes:
+            annotation = node.meta.get(KEY)
+            if annotation is None:
+                continue
+            for x, spec in annotation.input_qspec_map.items():
+                if x.op == "placeholder" and spec is self.activation:
+                    annotation.input_qspec_map[x] = self.edge
+            if annotation.output_qspec is self.activation and any(user.op == "output" for user in node.users):
+                annotation.output_qspec = self.edge
 
     def _annotate_linear(self, node: fx.Node) -> None:
         inputs = {node.args[0]: self.activation, node.args[1]: self.weight}
@@ -137,6 +152,18 @@ class EdgeQuantizer(Quantizer):
         first, *rest = node.args[0]
         shared = SharedQuantizationSpec((first, node))
         _put(node, {first: self.activation, **dict.fromkeys(rest, shared)}, shared)
+
+
+def _activation(observer: type[UniformQuantizationObserverBase]) -> QuantizationSpec:
+    """int8, one scale a tensor."""
+    return QuantizationSpec(
+        dtype=torch.int8,
+        observer_or_fake_quant_ctr=observer.with_args(eps=ACTIVATION_SCALE_FLOOR),
+        quant_min=-128,
+        quant_max=127,
+        qscheme=torch.per_tensor_affine,
+        is_dynamic=False,
+    )
 
 
 def _done(node: fx.Node) -> bool:

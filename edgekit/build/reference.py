@@ -10,7 +10,7 @@ from edgekit.build.construct import make_network
 from edgekit.build.facts import Facts
 from edgekit.build.network import Network
 from edgekit.build.request import ModelSource
-from edgekit.build.stages.load import settle
+from edgekit.build.settling import settle
 from edgekit.build.tensors import to_tensor
 from edgekit.spec.errors import EdgekitError
 from edgekit.spec.manifest import Manifest

@@ -34,7 +34,8 @@ def command(
         from edgekit import runtime
 
         with runtime.open(bundle, engine=engine, precision=precision, threads=threads) as model:
-            model.warm_up(1)
+            # The first call also imports the image decoder and grows buffers: what follows is what the next photos will take.
+            model.run(image, top=top)
             result = model.run(image, top=top)
     if screen.as_json:
         screen.document(_document(model, result))

@@ -120,18 +120,17 @@ class Bench:
 
     def _build(self, case, backend, precision):
         lowering = catalog.find_lowering(backend)
+        images = self.simulation(case).inputs if precision == "int8" else self.images(case).numpy()
         try:
             if precision == "int8":
-                simulation = self.simulation(case)
-                lowered = lowering.lower_integer(
-                    simulation.quantized, activation_dtype=ACTIVATION_DTYPES.get(backend, "int8")
-                )
-                payload = _read_and_run(backend, lowering.SUFFIX, lowered, simulation.inputs)
+                dtype = ACTIVATION_DTYPES.get(backend, "int8")
+                lowered = lowering.lower_integer(self.simulation(case).quantized, activation_dtype=dtype)
             else:
                 lowered = lowering.lower_float(self.program(case), precision=precision)
-                payload = _read_and_run(backend, lowering.SUFFIX, lowered, self.images(case).numpy())
         except EdgekitError as error:
             payload = Payload(refused=error.code)
+        else:
+            payload = _read_and_run(backend, lowering.SUFFIX, lowered, images)
         self._seen[case, backend, precision] = {"operators": list(payload.operators), "size_bytes": payload.size_bytes}
         return payload
 

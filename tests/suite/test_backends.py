@@ -1,4 +1,4 @@
-"""Every case on every backend: the integers of the simulation come out, nothing is float that need not be, one delegate takes it all."""
+"""Every case on every backend: the integers of the simulation come out, nothing is float without need, one delegate takes all."""
 
 import numpy as np
 import pytest

@@ -2,10 +2,10 @@
 
 A lowering module holds
 
-* `NAME`: the engine that runs its payloads; `SUFFIX` of its files; `TOOLS`: the distributions whose versions decide what it
-writes;
+* `NAME`: the engine that runs its payloads; `SUFFIX` of its files; `TOOLS`: the distributions that decide what it writes;
 * `lower_integer(quantized, activation_dtype=...) -> Lowered`: an integer payload with integer edges;
-* `lower_float(program, precision=...) -> Lowered`: an `fp32` or `fp16` payload.
+* `lower_float(program, precision=...) -> Lowered`: an `fp32` or `fp16` payload;
+* of an engine that `edgekit.build.operators` does not know: `placement(path) -> Placement`, read back from a payload file.
 """
 
 from dataclasses import dataclass

@@ -17,10 +17,11 @@ from litert_torch.quantize.quant_config import QuantConfig
 from torch import fx, nn
 from torch.export import ExportedProgram
 
+from edgekit.build.integer import DEQUANTIZE, QUANTIZE, clamp_bounds
 from edgekit.build.lowerings import Lowered
 from edgekit.build.programs import graph_of, plain, shapes
 from edgekit.build.quantize import Quantized
-from edgekit.build.quantizer import EdgeQuantizer
+from edgekit.build.quantizer import CLAMPS, EdgeQuantizer
 from edgekit.spec.manifest import TensorSpec
 
 __all__ = ["NAME", "SUFFIX", "TOOLS", "lower_float", "lower_integer"]
@@ -52,6 +53,8 @@ def lower_integer(quantized: Quantized, *, activation_dtype: str) -> Lowered:
     """
     del activation_dtype
     graph = graph_of(quantized.unfolded)
+    _pad_before_pools(graph)
+    _split_unit_clamps(graph)
     size, out = shapes(quantized.unfolded)
     payload = _convert(graph, size, QuantConfig(pt2e_quantizer=EdgeQuantizer()))
     entry, end = quantized.entry, quantized.exit
@@ -90,6 +93,45 @@ def _convert(graph: nn.Module, size: tuple[int, ...], config: QuantConfig | None
         path = Path(folder) / "model.tflite"
         litert_torch.convert(wrapped, example, quant_config=config).export(str(path))
         return path.read_bytes()
+
+
+def _pad_before_pools(graph: fx.GraphModule) -> None:
+    """`max_pool(x, padding)` of an x that is never negative -> `max_pool(quantize(pad(x, 0)))`, with the scale of x.
+
+    The converter pads with the least integer, which the delegate does not know; with the zero point it does. Here both are one.
+    """
+    for node in list(graph.graph.find_nodes(op="call_function", target=aten.max_pool2d.default)):
+        if len(node.args) < 4:
+            continue
+        x, kernel, stride, (vertical, horizontal), *rest = node.args
+        ceil = len(rest) > 1 and rest[1]
+        if ceil or not (vertical or horizontal) or x.target is not DEQUANTIZE or x.args[2] != x.args[3]:
+            continue
+        with graph.graph.inserting_before(node):
+            pad = graph.graph.call_function(aten.pad.default, (x, [horizontal, horizontal, vertical, vertical]))
+            integers = graph.graph.call_function(QUANTIZE, (pad, *x.args[1:]))
+            real = graph.graph.call_function(DEQUANTIZE, (integers, *x.args[1:]))
+        node.args = (real, kernel, stride, [0, 0], *rest)
+    graph.recompile()
+
+
+def _split_unit_clamps(graph: fx.GraphModule) -> None:
+    """`quantize(clamp(x, 0, 1))` -> `quantize(clamp_max(dequantize(quantize(relu(x))), 1))`, which are the same integers.
+
+    The converter makes RELU_0_TO_1 of the clamp, has no integer form of it, and leaves the layer in front in float as well.
+    """
+    for quantize in list(graph.graph.find_nodes(op="call_function", target=QUANTIZE)):
+        clamp = quantize.args[0]
+        if clamp.target not in CLAMPS or clamp_bounds(clamp) != (0.0, 1.0):
+            continue
+        with graph.graph.inserting_before(quantize):
+            relu = graph.graph.call_function(aten.relu.default, (clamp.args[0],))
+            integers = graph.graph.call_function(QUANTIZE, (relu, *quantize.args[1:]))
+            real = graph.graph.call_function(DEQUANTIZE, (integers, *quantize.args[1:]))
+            below = graph.graph.call_function(aten.clamp.default, (real, None, 1.0))
+        quantize.args = (below, *quantize.args[1:])
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
 
 
 def _cast_weights(payload: bytes) -> bytes:

@@ -13,7 +13,6 @@ from edgekit.spec.errors import InputError
 __all__ = ["WEIGHTS", "Load"]
 
 WEIGHTS = "weights.pt"
-SETTLING_PHOTOS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class Load:
     facts: Facts
 
     name: ClassVar[str] = "load"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     accepts: ClassVar[str] = "source"
     returns: ClassVar[str] = "checkpoint"
     tools: ClassVar[tuple[str, ...]] = ("torch", "torchvision", "timm")
@@ -39,6 +38,7 @@ class Load:
         import torch
 
         from edgekit.build.construct import make_network
+        from edgekit.build.settling import settle
 
         progress(0.1, f"making {self.facts.name}")
         module = make_network(self.network)
@@ -56,35 +56,6 @@ class Load:
             )
         torch.save(module.state_dict(), out / WEIGHTS)
         write_facts(out, self.facts.with_classes(classes))
-
-
-def settle(module: "object", facts: Facts, *, seed: int) -> None:
-    """Give a random network activations of a realistic size, so that its payloads can be compared.
-
-    Batch-norm scales that start at zero (the last of a residual block, in some libraries) would erase the blocks; statistics that
-    nobody has measured would let activations vanish or explode over fifty layers.
-    """
-    import torch
-    from torch import nn
-
-    from edgekit.build.data import sample_photos
-    from edgekit.build.tensors import to_tensor
-
-    if not isinstance(module, nn.Module):
-        raise TypeError("not a module")
-    norms = [m for m in module.modules() if isinstance(m, nn.BatchNorm2d)]
-    for norm in norms:
-        if norm.affine and not norm.weight.any():
-            nn.init.constant_(norm.weight, 0.5)
-        norm.reset_running_stats()
-        norm.momentum = None
-        norm.train()
-    if norms:
-        photos = sample_photos("calibration", SETTLING_PHOTOS, seed=seed)
-        pixels = photos.images(resolution_px=facts.resolution_px, resize_px=facts.resize_px, filter=facts.filter)
-        with torch.no_grad():
-            module(to_tensor(pixels, facts))
-    module.eval()
 
 
 def _try(module: "object", facts: Facts) -> int:

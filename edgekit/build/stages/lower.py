@@ -43,7 +43,7 @@ class LowerInteger:
     activation_dtype: str
 
     name: ClassVar[str] = "lower"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     accepts: ClassVar[str] = "quantized"
     returns: ClassVar[str] = "payload"
     tools: ClassVar[tuple[str, ...]] = _TOOLS
@@ -84,7 +84,7 @@ class LowerFloat:
     precision: str
 
     name: ClassVar[str] = "lower"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     accepts: ClassVar[str] = "program"
     returns: ClassVar[str] = "payload"
     tools: ClassVar[tuple[str, ...]] = _TOOLS

@@ -24,8 +24,9 @@ class Net(nn.Module):
         return torch.flatten(self.join(self, x), 1)
 
 
-def conv(inputs: int, outputs: int, kernel: int | tuple[int, int] = 3, *, padding: int | tuple[int, int] | None = None,
-**options):
+def conv(
+    inputs: int, outputs: int, kernel: int | tuple[int, int] = 3, *, padding: int | tuple[int, int] | None = None, **options
+):
     """A convolution of unit gain with channels of different size, as trained ones have, and biases of both signs."""
     if padding is None:
         padding = kernel // 2
