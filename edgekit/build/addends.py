@@ -16,7 +16,7 @@ from torch import fx
 from edgekit.build.integer import DEQUANTIZE, QUANTIZE
 from edgekit.build.quantizer import PADS, SAME_SCALE, aten
 
-__all__ = ["align_addends", "clearance", "clear_ratios"]
+__all__ = ["align_addends", "clear_ratios", "clearance"]
 
 ADDS = (aten.add.Tensor, aten.add_.Tensor)
 

@@ -7,10 +7,12 @@ from types import MappingProxyType
 from edgekit.build.artifact import Artifact
 from edgekit.build.chains import Chains, chains_of
 from edgekit.build.delivery import deliver, rows_of
+from edgekit.build.facts import read_facts
 from edgekit.build.goal import check_goal, count_macs
 from edgekit.build.pipeline import Event, Stage, StageRun, check, run
 from edgekit.build.request import BuildRequest, BuildResult, PayloadRow, Plan, PlannedChain, PlannedStage
 from edgekit.build.stages.export import PROGRAM
+from edgekit.build.stages.load import RANDOM
 from edgekit.build.store import Store
 from edgekit.spec.errors import GoalError
 
@@ -56,6 +58,8 @@ def build(request: BuildRequest, *, observe: Observe = lambda event: None) -> Bu
 
     notes = list(chains.notes)
     program = walk(chains.program, chains.source)
+    if read_facts(program.path).weights == RANDOM:
+        notes.append("random weights: the bundle proves the path to the device, its answers mean nothing")
     if request.max_latency_ms is not None:
         notes.append(_goal_note(request, count_macs(program.path / PROGRAM), chains))
     quantized = walk(chains.quantized, chains.source) if chains.quantized else None

@@ -3,11 +3,12 @@
 import importlib.metadata
 import importlib.util
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from edgekit.build.artifact import Artifact, Pinned, pin
+from edgekit.build.data import Dataset
 from edgekit.build.facts import Facts, facts_of
 from edgekit.build.labels import label_list
 from edgekit.build.network import Network
@@ -24,6 +25,8 @@ from edgekit.spec.model import WeightsSource
 __all__ = ["Chains", "chains_of", "network_of"]
 
 ENGINE_DISTRIBUTIONS = {"executorch": "executorch", "litert": "ai-edge-litert", "onnx": "onnxruntime"}
+SHOWN = 5
+FEW_PHOTOS = 16
 PROVEN_BY = ("edgekit", "torch", "torchao", "executorch", "litert-torch", "onnx", "onnxscript", "onnxruntime", "ai-edge-litert")
 
 
@@ -103,9 +106,7 @@ def chains_of(request: BuildRequest) -> Chains:
     )
     folder = None if request.data_dir is None else Pinned(request.data_dir, "")
     photos, calibration = choose(folder, calibration=request.calibration_limit, seed=request.seed)
-    notes = [f"skipped {len(calibration.skipped)} unreadable photos: {s.path}: {s.why}" for s in calibration.skipped[:1]]
-    if network.weights is None:
-        notes.append("random weights: the bundle proves the path to the device, its answers mean nothing")
+    notes = _photo_notes(calibration)
     head: tuple[Stage, ...] = (Load(network, facts), Export(network))
     middle = (*head, Quantize(photos))
     payloads: list[tuple[str, tuple[Stage, ...]]] = []
@@ -122,6 +123,17 @@ def chains_of(request: BuildRequest) -> Chains:
     return Chains(source, head, quantized, tuple(payloads), facts, photos, tuple(notes), request, labels)
 
 
+def _photo_notes(calibration: Dataset) -> list[str]:
+    notes = []
+    if calibration.skipped:
+        named = "; ".join(f"{s.path}: {s.why}" for s in calibration.skipped[:SHOWN])
+        more = "; ..." if len(calibration.skipped) > SHOWN else ""
+        notes.append(f"skipped photos that cannot be used: {len(calibration.skipped)}: {named}{more}")
+    if len(calibration) < FEW_PHOTOS:
+        notes.append(f"ranges come from few photos: {len(calibration)}; give at least {FEW_PHOTOS}, or INT8 may be far off")
+    return notes
+
+
 def network_of(
     source: ModelSource, *, weights: Path | None, classes: int | None, seed: int, resolution_px: int | None
 ) -> tuple[Network, Facts]:
@@ -136,6 +148,10 @@ def network_of(
     if classes is None and weights is None and source.spec is not None:
         classes = source.spec.classes or None
     network = Network(source.kind, source.factory, file, pinned, classes, seed)
+    if source.kind == "file" and file is not None:
+        from edgekit.build.construct import fingerprint
+
+        network = replace(network, file=Pinned(file.path, fingerprint(network)))
     digest = "" if pinned is None else pinned.digest
     return network, facts_of(source, resolution_px=resolution_px, weights=told, weights_sha256=digest)
 
@@ -144,6 +160,8 @@ def _weights(model: ModelSource, weights: Path | None, classes: int | None) -> t
     """(file, where it came from)."""
     if weights is not None:
         return pin(weights), weights.name
+    if model.kind == "file" and model.path is not None:
+        return None, f"made by {model.path.name}:{model.factory}"
     source = model.spec.weights if model.spec else None
     if source is None or model.spec is None:
         return None, "random"

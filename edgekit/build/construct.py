@@ -1,20 +1,21 @@
 """From a name or a user's file to a module with weights."""
 
-import importlib.util
 import inspect
-import re
-import sys
+import pickle
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from edgekit.build.network import Network
+from edgekit.build.user_code import FAILURES, first_line, import_file, line_in, local_digest
+from edgekit.spec.digest import canonical_json, sha256_bytes
 from edgekit.spec.errors import InputError, SetupError, UnknownName
 
-__all__ = ["make_network", "read_weights"]
+__all__ = ["fingerprint", "is_random", "make_network", "read_weights"]
 
 
 def make_network(network: Network) -> nn.Module:
@@ -27,14 +28,15 @@ def make_network(network: Network) -> nn.Module:
     state, rename = None, None
     if network.weights is not None:
         state = read_weights(network.weights.path)
-    code = None if network.file is None else _import_file(network.file.path)
+    code = None if network.file is None else import_file(network.file.path)[0]
     rename = getattr(code, "rename", None)
     if state is not None and rename is not None:
         state = rename(state)
     module = _construct(network, code, network.classes)
     if state is not None:
         module = _with_weights(network, code, module, state)
-    return module.eval().requires_grad_(False)
+    _check_weights(network, module)
+    return module.eval().requires_grad_(False).float()
 
 
 def read_weights(path: Path) -> dict[str, torch.Tensor]:
@@ -52,7 +54,7 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
             state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # each format fails with classes of its own
         raise InputError(
-            f"weights cannot be read: {_first_line(error)}",
+            f"weights cannot be read: {_why_unreadable(error)}",
             where=str(path),
             fix="pass a .pth saved with torch.save(model.state_dict(), ...) or a .safetensors file",
             code="weights",
@@ -70,9 +72,64 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
     return {key.removeprefix("module."): value for key, value in state.items()}
 
 
+def fingerprint(network: Network) -> str:
+    """Of all that a user's file makes a network of: the file, what it imports from its folder, the weights that it loads itself.
+
+    Raises:
+        InputError: see `make_network`.
+    """
+    if network.file is None:
+        return ""
+    code, beside = import_file(network.file.path)
+    parts = [local_digest(network.file.path, beside)]
+    if network.weights is None:
+        torch.manual_seed(network.seed)
+        state = _construct(network, code, network.classes).state_dict()
+        parts += [f"{key} {sha256_bytes(_bytes(value))}" for key, value in state.items() if not is_lazy(value)]
+    return sha256_bytes(canonical_json(parts))
+
+
+def _bytes(value: torch.Tensor) -> bytes:
+    return bytes(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()) if value.numel() else b""
+
+
+def is_random(network: Network) -> bool:
+    """Whether another seed gives other weights, for most of them: then nobody trained them.
+
+    A factory that loads trained weights by itself gives the same every time, at most with a new head.
+    """
+    if network.weights is not None:
+        return False
+    code = None if network.file is None else import_file(network.file.path)[0]
+    states = []
+    for seed in (network.seed, network.seed + 1):
+        torch.manual_seed(seed)
+        states.append(_construct(network, code, network.classes).state_dict())
+    weights = {key: value.numel() for key, value in states[0].items() if value.dim() > 1 and value.is_floating_point()}
+    other = sum(count for key, count in weights.items() if not torch.equal(states[0][key], states[1][key]))
+    return 2 * other > sum(weights.values())
+
+
+def _why_unreadable(error: Exception) -> str:
+    if isinstance(error, pickle.UnpicklingError):
+        # What torch says here is how to run that code after all.
+        return "the file is damaged, or holds Python objects beside tensors, whose code is never run"
+    if isinstance(error, EOFError | IndexError | KeyError | UnicodeDecodeError):
+        return "the file is damaged, or of another format"
+    return first_line(error).partition(". ")[0]
+
+
 def _with_weights(network: Network, code: ModuleType | None, module: nn.Module, state: dict[str, torch.Tensor]) -> nn.Module:
     mismatch = _mismatch(module, state)
-    if mismatch and network.classes is None and (classes := _head_size(module, state)) is not None:
+    classes = _head_size(module, state) if mismatch else None
+    if classes is not None and network.classes not in (None, classes):
+        raise InputError(
+            f"the weights are of {classes} classes, --classes asks for {network.classes}",
+            where="" if network.weights is None else str(network.weights.path),
+            fix="leave --classes out, or pass weights of a network trained for your classes",
+            code="classes",
+        )
+    if classes is not None:
         module = _construct(network, code, classes)
         mismatch = _mismatch(module, state)
     if mismatch:
@@ -84,6 +141,25 @@ def _with_weights(network: Network, code: ModuleType | None, module: nn.Module, 
         )
     module.load_state_dict(state, strict=False)
     return module
+
+
+def _check_weights(network: Network, module: nn.Module) -> None:
+    if any(is_lazy(parameter) for parameter in module.parameters()):
+        raise InputError(
+            "the network has lazy layers, whose size nobody knows yet",
+            where=network.factory if network.file is None else str(network.file.path),
+            fix=f"let {network.factory}() run the network once before it returns it",
+            code="model",
+        )
+    bad = [key for key, value in module.state_dict().items() if not value.isfinite().all()]
+    if bad:
+        source = network.weights or network.file
+        raise InputError(
+            f"{len(bad)} weights hold values that are no numbers: {', '.join(bad[:3])}{' ...' if len(bad) > 3 else ''}",
+            where=network.factory if source is None else str(source.path),
+            fix="take a checkpoint from before the training diverged",
+            code="weights",
+        )
 
 
 def _mismatch(module: nn.Module, state: dict[str, torch.Tensor]) -> str:
@@ -121,17 +197,17 @@ def _construct(network: Network, code: ModuleType | None, classes: int | None) -
             module = factory(**_class_option(factory, classes))
     except (InputError, SetupError):
         raise
-    except Exception as error:  # the user's code may raise anything
+    except FAILURES as error:
         raise InputError(
-            f"making the model failed: {type(error).__name__}: {_first_line(error)}",
+            f"making the model failed: {type(error).__name__}: {first_line(error)}",
             where=_last_frame(error, network),
             fix=f"make {network.factory}() return an nn.Module; --debug shows the traceback",
             code="model",
         ) from error
     if not isinstance(module, nn.Module):
         raise InputError(
-            f"{network.factory} returned a {type(module).__name__}",
-            where="" if network.file is None else str(network.file.path),
+            f"{network.factory} returned no nn.Module, but: {type(module).__name__}",
+            where=network.factory if network.file is None else f"{network.file.path}, {network.factory}",
             fix="return an nn.Module",
             code="model",
         )
@@ -161,44 +237,5 @@ def _timm(name: str, classes: int | None) -> nn.Module:
     return timm.create_model(name, pretrained=False, **options)
 
 
-def _import_file(path: Path) -> ModuleType:
-    """Run a model file under a name of its own; files beside it can be imported by it."""
-    name = f"edgekit_model_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"{path} is not a Python file", where=str(path), fix="pass path/to/file.py:make", code="model")
-    code = importlib.util.module_from_spec(spec)
-    folder = str(path.parent.resolve())
-    sys.path.insert(0, folder)
-    try:
-        spec.loader.exec_module(code)
-    except Exception as error:  # the user's code may raise anything
-        raise InputError(
-            f"importing the model file failed: {type(error).__name__}: {_first_line(error)}",
-            where=f"{path}:{_line_in(error, path)}",
-            fix="mend the file; --debug shows the traceback",
-            code="model",
-        ) from error
-    finally:
-        sys.path.remove(folder)
-    return code
-
-
 def _last_frame(error: BaseException, network: Network) -> str:
-    return network.factory if network.file is None else f"{network.file.path}:{_line_in(error, network.file.path)}"
-
-
-def _line_in(error: BaseException, path: Path) -> int:
-    """The last line of `path` in an error's traceback."""
-    if isinstance(error, SyntaxError) and error.lineno:
-        return error.lineno
-    line, trace = 1, error.__traceback__
-    while trace is not None:
-        if Path(trace.tb_frame.f_code.co_filename) == path:
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line
-
-
-def _first_line(error: BaseException) -> str:
-    return re.sub(r"\s+", " ", str(error)).strip()[:200]
+    return network.factory if network.file is None else line_in(error, network.file.path)

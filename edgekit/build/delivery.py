@@ -67,8 +67,10 @@ def _placement(payload: Payload) -> str:
 
 
 def _remarks(payload: Payload) -> list[str]:
-    calls = payload.placement.delegate_calls
-    if calls is None or calls == 1:
+    if payload.placement.delegate_calls is None:
         return []
     left = [f"{o.count} {o.type}" for o in payload.placement.operators if not o.delegate]
-    return [f"{payload.id}: {calls} delegate calls, because these operators stay outside: {', '.join(left) or 'none'}"]
+    if not left:
+        return []
+    calls = payload.placement.delegate_calls
+    return [f"{payload.id}: {calls} delegate call{'' if calls == 1 else 's'}, outside of it run {', '.join(left)}"]

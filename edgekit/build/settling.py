@@ -23,7 +23,8 @@ def settle(module: nn.Module, facts: Facts, *, seed: int) -> None:
 
     Batch-norm scales that start at zero, as those that end a residual block do in some libraries, would erase the block.
     """
-    photos = to_tensor(pictures(sample_photos("calibration", PHOTOS, seed=seed), facts), facts)
+    data = sample_photos("calibration", PHOTOS, seed=seed)
+    photos = to_tensor(pictures(data, facts), facts)
     norms = [m for m in module.modules() if isinstance(m, nn.BatchNorm2d)]
     for norm in norms:
         if norm.affine and not norm.weight.any():
@@ -37,16 +38,16 @@ def settle(module: nn.Module, facts: Facts, *, seed: int) -> None:
         module.eval()
         heads = [m for m in module.modules() if isinstance(m, nn.Linear)]
         if heads and heads[-1].out_features > 1:
-            _tell_apart(module, heads[-1], photos)
+            _tell_apart(module, heads[-1], photos, [str(sample.source) for sample in data.samples])
 
 
-def _tell_apart(module: nn.Module, head: nn.Linear, photos: torch.Tensor) -> None:
-    """Give one class to each photo by ridge regression on the head's inputs; other classes keep small random weights."""
+def _tell_apart(module: nn.Module, head: nn.Linear, crops: torch.Tensor, photos: list[str]) -> None:
+    """Give one class to each photo, by ridge regression on what the head sees of its crops; others stay small and random."""
     seen: list[torch.Tensor] = []
     hook = head.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     try:
-        for photo in photos:
-            module(photo[None])
+        for crop in crops:
+            module(crop[None])
     finally:
         hook.remove()
     features = torch.cat(seen).double()
@@ -54,8 +55,13 @@ def _tell_apart(module: nn.Module, head: nn.Linear, photos: torch.Tensor) -> Non
         return
     mean = features.mean(0)
     centred = features - mean
+    names = sorted(set(photos))
+    wanted = torch.tensor([[float(photo == name) for photo in photos] for name in names], dtype=features.dtype)
     gram = centred @ centred.T
-    weights = torch.linalg.solve(gram + RIDGE * gram.diagonal().mean() * torch.eye(len(gram), dtype=gram.dtype), centred)
+    if not gram.diagonal().mean() > 0:
+        return  # every photo looks the same to the head: there is nothing to tell apart
+    ridge = RIDGE * gram.diagonal().mean() * torch.eye(len(gram), dtype=gram.dtype)
+    weights = (wanted - wanted.mean(0)) @ torch.linalg.solve(gram + ridge, centred)
     count = min(len(weights), head.out_features)
     others = head.weight.double()
     others *= 0.1 * weights.norm(dim=1).mean() / others.norm(dim=1).mean()

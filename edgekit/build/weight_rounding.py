@@ -100,7 +100,7 @@ def _one_by_one(rows: torch.Tensor, moments: torch.Tensor) -> torch.Tensor:
             error = (rows[:, :, i] - out[:, :, i]) / spread[:, i, i, None]
             errors[:, :, i - start] = error
             rows[:, :, i:end] -= error[:, :, None] * spread[:, None, i, i:end]
-        rows[:, :, end:] += errors @ spread[:, start:end, end:]
+        rows[:, :, end:] -= errors @ spread[:, start:end, end:]
     return out
 
 

@@ -56,17 +56,17 @@ def test_independent_inputs_keep_the_nearest_steps():
     assert torch.equal(rounded(weight, scales, torch.eye(9, dtype=torch.float64)[None]), nearest(weight, scales))
 
 
-def test_never_worse_than_nearest_even_where_inputs_are_rank_one():
-    chance = torch.Generator().manual_seed(3)
-    for _ in range(20):
-        weight = torch.randn(7, 12, generator=chance, dtype=torch.float64)
-        inputs = torch.randn(1, 12, 1, generator=chance, dtype=torch.float64)
+def test_no_row_gets_worse_than_with_nearest_steps():
+    """Handing errors on is greedy: on its own it loses one row in fourteen here."""
+    for seed in range(10):
+        chance = torch.Generator().manual_seed(seed)
+        weight = torch.randn(7, 6, generator=chance, dtype=torch.float64)
+        inputs = torch.randn(1, 6, 8, generator=chance, dtype=torch.float64)
         scales = scales_of(weight, 3)
-        ours, theirs = (
-            output_error(s, weight, scales, inputs)
-            for s in (rounded(weight, scales, moments_of(inputs)), nearest(weight, scales))
-        )
-        assert ours <= theirs
+        ours = rounded(weight, scales, moments_of(inputs))
+        for steps, other, row, scale in zip(ours, nearest(weight, scales), weight, scales, strict=True):
+            pair = (output_error(s[None], row[None], scale[None], inputs) for s in (steps, other))
+            assert next(pair) <= next(pair) * (1 + 1e-9)
 
 
 def test_dead_inputs_and_dead_weights_are_harmless():
@@ -170,5 +170,5 @@ def test_a_walk_gives_what_the_graph_gives():
         with torch.no_grad():
             # The last layer is quantized once more behind the walk's last stop.
             expected = [module(photo[None]) for photo in photos]
-        step = max(float((a - b).abs().max()) for a, b in zip(outputs, expected, strict=True))
+            step = max(float((a - b).abs().max()) for a, b in zip(outputs, expected, strict=True))
         assert step < 0.05

@@ -1,7 +1,10 @@
 """`export`: a checkpoint -> a float program of `torch.export`, the hub from which every payload is lowered."""
 
+import logging
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -11,6 +14,7 @@ from edgekit.build.facts import FILE, Facts, read_facts
 from edgekit.build.network import Network
 from edgekit.build.pipeline import Progress
 from edgekit.build.stages.load import WEIGHTS
+from edgekit.build.user_code import FAILURES, first_line
 from edgekit.spec.errors import InputError
 
 __all__ = ["PROGRAM", "Export"]
@@ -48,17 +52,30 @@ class Export:
         progress(0.4, "tracing")
         image = torch.zeros(1, 3, facts.resolution_px, facts.resolution_px)
         try:
-            program = torch.export.export(module.eval(), (image,), strict=False)
-        except Exception as error:  # torch.export raises many classes, and the user's code any
+            with _quiet():
+                program = torch.export.export(module.eval(), (image,), strict=False)
+        except FAILURES as error:
             raise _not_traceable(error, facts, self.network) from error
         programs.save(program, out / PROGRAM)
         shutil.copy(source.path / FILE, out / FILE)
 
 
-def _not_traceable(error: Exception, facts: Facts, network: Network) -> InputError:
-    text = re.sub(r"\s+", " ", str(error))
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What torch logs of a failed trace is the graph so far; the error says where it stopped."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def _not_traceable(error: BaseException, facts: Facts, network: Network) -> InputError:
+    # Behind the first sentence torch gives advice for its own developers.
+    text = first_line(error).partition(" (")[0]
     return InputError(
-        f"torch.export cannot trace {facts.name}: {type(error).__name__}: {text[:240]}",
+        f"torch.export cannot trace {facts.name}: {type(error).__name__}: {text}",
         where=_source_line(error, network),
         fix="replace control flow on tensor values by torch.where, and Python numbers taken from tensors by tensors",
         code="trace",
@@ -76,6 +93,6 @@ def _source_line(error: BaseException, network: Network) -> str:
             trace = trace.tb_next
         frames += [(name, int(line)) for name, line in re.findall(r'File "([^"]+)", line (\d+)', str(cause))]
         cause = cause.__cause__
-    own = None if network.file is None else str(network.file.path)
+    own = None if network.file is None else str(network.file.path.resolve())
     mine = [f for f in frames if f[0] == own] or [f for f in frames if "site-packages" not in f[0] and "edgekit" not in f[0]]
     return f"{mine[-1][0]}:{mine[-1][1]}" if mine else network.factory

@@ -1,17 +1,22 @@
 """`load`: a name or a file -> a checkpoint: weights and facts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from edgekit.build.artifact import Artifact
 from edgekit.build.facts import Facts, write_facts
 from edgekit.build.network import Network
 from edgekit.build.pipeline import Progress
+from edgekit.build.user_code import FAILURES, first_line, line_in
 from edgekit.spec.errors import InputError
 
-__all__ = ["WEIGHTS", "Load"]
+if TYPE_CHECKING:
+    from torch import nn
 
+__all__ = ["RANDOM", "WEIGHTS", "Load"]
+
+RANDOM = "random"
 WEIGHTS = "weights.pt"
 
 
@@ -28,7 +33,7 @@ class Load:
     facts: Facts
 
     name: ClassVar[str] = "load"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 4
     accepts: ClassVar[str] = "source"
     returns: ClassVar[str] = "checkpoint"
     tools: ClassVar[tuple[str, ...]] = ("torch", "torchvision", "timm")
@@ -37,16 +42,13 @@ class Load:
         """Write `weights.pt` and `model.json`."""
         import torch
 
-        from edgekit.build.construct import make_network
+        from edgekit.build.construct import is_random, make_network
         from edgekit.build.settling import settle
 
         progress(0.1, f"making {self.facts.name}")
         module = make_network(self.network)
-        if self.network.weights is None:
-            progress(0.4, "no trained weights: settling random ones on photos")
-            settle(module, self.facts, seed=self.network.seed)
-        progress(0.8, "trying it on one image")
-        classes = _try(module, self.facts)
+        progress(0.3, "trying it on one image")
+        classes = _try(module, self.facts, self.network)
         if self.facts.classes and self.network.classes and classes != self.network.classes:
             raise InputError(
                 f"the network gives {classes} outputs, --classes asks for {self.network.classes}",
@@ -54,11 +56,16 @@ class Load:
                 fix="let the factory take `classes`, or leave --classes out",
                 code="classes",
             )
+        facts = self.facts
+        if is_random(self.network):
+            progress(0.4, "no trained weights: settling random ones on photos")
+            settle(module, facts, seed=self.network.seed)
+            facts = replace(facts, weights=RANDOM)
         torch.save(module.state_dict(), out / WEIGHTS)
-        write_facts(out, self.facts.with_classes(classes))
+        write_facts(out, facts.with_classes(classes))
 
 
-def _try(module: "object", facts: Facts) -> int:
+def _try(module: "nn.Module", facts: Facts, network: Network) -> int:
     """Run one black image -> number of classes.
 
     Raises:
@@ -66,14 +73,15 @@ def _try(module: "object", facts: Facts) -> int:
     """
     import torch
 
+    place = facts.name if network.file is None else str(network.file.path)
     size = (1, 3, facts.resolution_px, facts.resolution_px)
     try:
         with torch.no_grad():
             result = module(torch.zeros(size))
-    except Exception as error:  # the user's code may raise anything
+    except FAILURES as error:
         raise InputError(
-            f"the network does not take an RGB image of shape {size}: {str(error).splitlines()[0][:200]}",
-            where=facts.name,
+            f"the network does not take an RGB image of shape {size}: {type(error).__name__}: {first_line(error)}",
+            where=line_in(error, network.file.path) if network.file else place,
             fix="give it 3 input channels, or another --resolution; wrap it if it takes more inputs",
             code="model-input",
         ) from error
@@ -81,7 +89,7 @@ def _try(module: "object", facts: Facts) -> int:
         shown = tuple(result.shape) if isinstance(result, torch.Tensor) else type(result).__name__
         raise InputError(
             f"the network returns {shown}, not logits of shape (1, classes)",
-            where=facts.name,
+            where=f"{place}, {network.factory}",
             fix="wrap it so that forward(x) returns the logits alone",
             code="model-output",
         )

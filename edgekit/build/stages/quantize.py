@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from edgekit.build.artifact import Artifact
-from edgekit.build.facts import FILE, read_facts
+from edgekit.build.facts import FILE, Facts, read_facts
 from edgekit.build.photos import Photos
 from edgekit.build.pipeline import Progress
 from edgekit.build.stages.export import PROGRAM
+from edgekit.spec.errors import GoalError
 
 if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
     from edgekit.build.quantize import Quantized
 
 __all__ = ["Quantize", "read_quantized"]
@@ -43,6 +46,8 @@ class Quantize:
         from edgekit.build.tensors import batches
 
         facts = read_facts(source.path)
+        program = programs.load(source.path / PROGRAM)
+        _check_layers(program, facts)
         progress(0.02, "opening the photos")
         calibration, _ = self.photos.open()
         count = len(calibration)
@@ -50,7 +55,7 @@ class Quantize:
         def seen(done: int) -> None:
             progress(0.05 + 0.8 * done / max(count, 1), f"calibrating on photo {done} of {count}")
 
-        quantized = quantize(programs.load(source.path / PROGRAM), batches(calibration, facts), seen=seen)
+        quantized = quantize(program, batches(calibration, facts), seen=seen)
         progress(0.9, "writing")
         programs.save(quantized.folded, out / FOLDED)
         programs.save(quantized.unfolded, out / UNFOLDED)
@@ -61,6 +66,18 @@ class Quantize:
         }
         (out / SCALES).write_text(json.dumps(scales, sort_keys=True) + "\n", encoding="utf-8")
         shutil.copy(source.path / FILE, out / FILE)
+
+
+def _check_layers(program: "ExportedProgram", facts: Facts) -> None:
+    from edgekit.build.quantizer import LINEARS
+
+    if not any(node.op == "call_function" and node.target in LINEARS for node in program.graph.nodes):
+        raise GoalError(
+            "the network has no convolution and no linear layer: there is nothing to quantize",
+            where=facts.name,
+            fix="build with --precision fp16 or fp32",
+            code="no-layers",
+        )
 
 
 def read_quantized(folder: Path) -> "Quantized":
