@@ -101,9 +101,9 @@ def _check_host_goal(request: BuildRequest, rows: tuple[PayloadRow, ...]) -> Non
     fastest = min(times, key=lambda name: times[name])
     if times[fastest] > request.max_latency_ms:
         raise GoalError(
-            f"{request.max_latency_ms:g} ms is not met here: the fastest payload, {fastest}, takes {times[fastest]:.2f} ms "
+            f"{request.max_latency_ms:g} ms is not met here: the fastest payload, {fastest}, takes {times[fastest]:.3g} ms "
             "(median, one thread)",
             where="--max-latency-ms",
-            fix=f"raise it to {times[fastest]:.2f}, or build with a smaller --resolution or --model",
+            fix=f"raise it to {times[fastest]:.3g}, or build with a smaller --resolution or --model",
             code="latency",
         )

@@ -8,6 +8,7 @@ from typing import Any
 from edgekit.build.request import PayloadRow
 from edgekit.build.stages.judge import REPORT
 from edgekit.spec.bundle import open_bundle, pack_zip
+from edgekit.spec.errors import InputError, SetupError
 from edgekit.spec.manifest import Payload
 from edgekit.spec.names import MANIFEST
 from edgekit.spec.output import new_directory
@@ -19,16 +20,28 @@ def deliver(bundle: Path, out: Path, *, as_zip: bool) -> str:
     """Copy a bundle out of the store, whole or not at all -> its digest.
 
     Raises:
-        InputError: something else is in the way.
-        SetupError: no space or permission.
+        InputError: something else is in the way, no space or no permission.
     """
-    if as_zip:
-        pack_zip(bundle, out)
-    else:
-        with new_directory(out, replaceable=lambda path: (path / MANIFEST).is_file()) as temporary:
-            shutil.copytree(bundle, temporary, dirs_exist_ok=True)
+    try:
+        if as_zip:
+            pack_zip(bundle, out)
+        else:
+            with new_directory(out, replaceable=lambda path: (path / MANIFEST).is_file()) as temporary:
+                _copy(bundle, temporary)
+    except SetupError as error:  # the place was the user's choice
+        raise InputError(error.what, where=error.where, fix=error.fix, code=error.code) from error
     with open_bundle(out) as reader:
         return reader.digest
+
+
+def _copy(folder: Path, to: Path) -> None:
+    """As `shutil.copytree`, but it stops at the first error, and raises it as it is: one error, with its number."""
+    for path in sorted(folder.rglob("*")):
+        place = to / path.relative_to(folder)
+        if path.is_dir():
+            place.mkdir()
+        else:
+            shutil.copyfile(path, place)
 
 
 def rows_of(bundle: Path, report: Path) -> tuple[tuple[PayloadRow, ...], tuple[str, ...]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from edgekit.build.request import ModelSource
 from edgekit.spec import codec
-from edgekit.spec.errors import EdgekitError, InputError, SetupError
+from edgekit.spec.errors import EdgekitError, SetupError, UnknownName
 from edgekit.spec.manifest import Preprocess, Rung
 from edgekit.spec.model import ModelSpec
 
@@ -91,7 +91,7 @@ def _timm_spec(name: str) -> ModelSpec:
         raise SetupError(f"timm is not installed: {error}", where=f"timm:{name}", fix="pip install timm torchvision") from error
     config = timm.get_pretrained_cfg(name)
     if config is None:
-        raise InputError(f"timm has no model {name!r}", where=f"timm:{name}", fix="see timm.list_models()", code="unknown-model")
+        raise UnknownName("model", name, timm.list_models(), listing='python -c "import timm; print(timm.list_models())"')
     data = resolve_data_config({}, pretrained_cfg=config.to_dict())
     return ModelSpec(
         name=name,

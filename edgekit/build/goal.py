@@ -110,17 +110,17 @@ def check_goal(
     best = min(wanted, key=lambda b: b.least_ms)
     if best.least_ms <= max_latency_ms:
         return (
-            f"the goal of {max_latency_ms:g} ms is above the least possible {best.least_ms:.2f} ms ({best.precision}, "
+            f"the goal of {max_latency_ms:g} ms is above the least possible {best.least_ms:.3g} ms ({best.precision}, "
             f"{resolution_px} px, {target.threads} threads at peak); whether it is met only a measurement on the device can tell"
         )
     meeting = [b for b in bounds if b.least_ms <= max_latency_ms]
     nearest = max(meeting, key=lambda b: b.resolution_px) if meeting else min(bounds, key=lambda b: b.least_ms)
     verdict = "could meet it" if meeting else "is the nearest"
     raise GoalError(
-        f"{max_latency_ms:g} ms cannot be met: {macs / 1e6:.0f} million MACs take at least "
-        f"{best.least_ms:.2f} ms on {target.name} ({best.precision}, {resolution_px} px, {target.threads} threads at peak)",
+        f"{max_latency_ms:g} ms cannot be met: {macs / 1e6:.3g} million MACs take at least "
+        f"{best.least_ms:.3g} ms on {target.name} ({best.precision}, {resolution_px} px, {target.threads} threads at peak)",
         where="--max-latency-ms",
-        fix=f"--resolution {nearest.resolution_px} --precision {nearest.precision} {verdict} (at least {nearest.least_ms:.2f} ms)"
-        + ("" if meeting else f"; raise --max-latency-ms above {nearest.least_ms:.2f}, or take a smaller model"),
+        fix=f"--resolution {nearest.resolution_px} --precision {nearest.precision} {verdict} (at least {nearest.least_ms:.3g} ms)"
+        + ("" if meeting else f"; raise --max-latency-ms above {nearest.least_ms:.3g}, or take a smaller model"),
         code="latency",
     )

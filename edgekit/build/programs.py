@@ -1,6 +1,9 @@
 """Small dealings with exported programs: save, load, shapes, precision."""
 
+import contextlib
 import copy
+import io
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -13,7 +16,22 @@ from edgekit.build.graph import fold_batch_norm
 # Importing it registers the quantized operators, without which a saved program does not load.
 import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401  isort:skip
 
-__all__ = ["graph_of", "half", "load", "plain", "run_each", "save", "shapes"]
+__all__ = ["graph_of", "half", "load", "one_thread", "plain", "run_each", "save", "shapes"]
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one thread: sums then have one order, and the result does not depend on the number of cores.
+
+    It costs little here, where images go one by one, and a busy machine does not make the threads of each small operator wait for
+    each other.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def save(program: ExportedProgram, path: Path) -> None:
@@ -21,7 +39,10 @@ def save(program: ExportedProgram, path: Path) -> None:
     for node in program.graph.nodes:
         for trace in ("stack_trace", "from_node", "source_fn_stack"):
             node.meta.pop(trace, None)
-    torch.export.save(program, path)
+    # On a full disk torch's own writer ends the whole process.
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer)
+    path.write_bytes(buffer.getbuffer())
 
 
 def load(path: Path) -> ExportedProgram:

@@ -9,6 +9,7 @@ from edgekit.build.chains import network_of
 from edgekit.build.construct import make_network
 from edgekit.build.facts import Facts
 from edgekit.build.network import Network
+from edgekit.build.programs import one_thread
 from edgekit.build.request import ModelSource
 from edgekit.build.settling import settle
 from edgekit.build.tensors import to_tensor
@@ -51,5 +52,6 @@ def rebuilt(source: ModelSource, manifest: Manifest) -> Callable[[Manifest, np.n
 def _module(network: Network, facts: Facts) -> torch.nn.Module:
     module = make_network(network)
     if network.weights is None:
-        settle(module, facts, seed=network.seed)
+        with one_thread():
+            settle(module, facts, seed=network.seed)
     return module

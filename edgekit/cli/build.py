@@ -7,7 +7,7 @@ import click
 
 from edgekit.build.request import ENGINES, BuildRequest, BuildResult, Plan
 from edgekit.cli import checks
-from edgekit.cli.options import POSITIVE, NameList, flat, lowering_names, precision_names
+from edgekit.cli.options import PHOTOS, SEED, Milliseconds, NameList, flat, lowering_names, precision_names
 from edgekit.cli.options import command as declare
 from edgekit.cli.screen import Screen
 
@@ -24,13 +24,13 @@ __all__ = ["command"]
 )
 @click.option("--engines", multiple=True, type=NameList("engine", lowering_names), help=f"Payload formats. [{','.join(ENGINES)}]")
 @click.option("--resolution", type=click.IntRange(16, 4096), metavar="PX", help="Side of the image that the network sees.")
-@click.option("--max-latency-ms", type=click.FloatRange(0, min_open=True), help="The bundle must be this fast on the target.")
+@click.option("--max-latency-ms", type=Milliseconds(), help="The bundle must be this fast on the target.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="The bundle to write. [bundles/MODEL-TARGET]")
 @click.option("--zip", "as_zip", is_flag=True, help="Write one .ekb file instead of a folder.")
-@click.option("--classes", type=click.IntRange(min=1), help="Size of the last layer, if it is not the model's own.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of random weights and choices by lot.")
+@click.option("--classes", type=click.IntRange(1, 1_000_000), help="Size of the last layer, if it is not the model's own.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of random weights and choices by lot.")
 @click.option("--store", type=click.Path(path_type=Path), help="Folder of finished stages. [$EDGEKIT_STORE or ~/.cache/edgekit]")
-@click.option("--limit", type=POSITIVE, default=128, show_default=True, help="Photos that set the quantization ranges.")
+@click.option("--limit", type=PHOTOS, default=128, show_default=True, help="Photos that set the quantization ranges.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
 def command(
     screen: Screen,

@@ -8,10 +8,24 @@ import click
 
 from edgekit.spec.errors import UnknownName
 
-__all__ = ["BUNDLE", "POSITIVE", "NameList", "command", "engine_names", "flat", "lowering_names", "precision_names"]
+__all__ = [
+    "BUNDLE",
+    "PHOTOS",
+    "POSITIVE",
+    "SEED",
+    "Milliseconds",
+    "NameList",
+    "command",
+    "engine_names",
+    "flat",
+    "lowering_names",
+    "precision_names",
+]
 
 BUNDLE = click.Path(exists=True, path_type=Path)
 POSITIVE = click.IntRange(min=1)
+PHOTOS = click.IntRange(1, 100_000)
+SEED = click.IntRange(0, 2**32 - 1)
 
 
 def command(function: Callable[..., Any]) -> click.Command:
@@ -24,6 +38,21 @@ def command(function: Callable[..., Any]) -> click.Command:
     name = function.__module__.rpartition(".")[2]
     settings = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
     return click.command(name=name, context_settings=settings)(click.pass_obj(function))
+
+
+class Milliseconds(click.FloatRange):
+    """A positive number; click's own range lets NaN through."""
+
+    def __init__(self) -> None:
+        """A range that ends where nobody waits any more."""
+        super().__init__(0, 1e9, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Parse and check."""
+        number = float(super().convert(value, param, ctx))
+        if number != number:
+            self.fail(f"{value} is no number", param, ctx)
+        return number
 
 
 class NameList(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click only

@@ -1,10 +1,11 @@
 """`export`: a checkpoint -> a float program of `torch.export`, the hub from which every payload is lowered."""
 
+import io
 import logging
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -62,11 +63,12 @@ class Export:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What torch logs of a failed trace is the graph so far; the error says where it stopped."""
+    """What torch logs and prints of a failed trace is the graph so far; the error says where it stopped."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        yield
+        with redirect_stderr(io.StringIO()):
+            yield
     finally:
         logging.disable(before)
 

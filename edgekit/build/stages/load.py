@@ -1,5 +1,6 @@
 """`load`: a name or a file -> a checkpoint: weights and facts."""
 
+import io
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -33,7 +34,7 @@ class Load:
     facts: Facts
 
     name: ClassVar[str] = "load"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     accepts: ClassVar[str] = "source"
     returns: ClassVar[str] = "checkpoint"
     tools: ClassVar[tuple[str, ...]] = ("torch", "torchvision", "timm")
@@ -43,6 +44,7 @@ class Load:
         import torch
 
         from edgekit.build.construct import is_random, make_network
+        from edgekit.build.programs import one_thread
         from edgekit.build.settling import settle
 
         progress(0.1, f"making {self.facts.name}")
@@ -59,9 +61,13 @@ class Load:
         facts = self.facts
         if is_random(self.network):
             progress(0.4, "no trained weights: settling random ones on photos")
-            settle(module, facts, seed=self.network.seed)
+            with one_thread():
+                settle(module, facts, seed=self.network.seed)
             facts = replace(facts, weights=RANDOM)
-        torch.save(module.state_dict(), out / WEIGHTS)
+        # On a full disk torch's own writer ends the whole process.
+        buffer = io.BytesIO()
+        torch.save(module.state_dict(), buffer)
+        (out / WEIGHTS).write_bytes(buffer.getbuffer())
         write_facts(out, facts.with_classes(classes))
 
 

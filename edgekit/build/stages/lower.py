@@ -2,7 +2,8 @@
 
 import importlib.metadata
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -13,8 +14,9 @@ from edgekit.build.facts import read_facts
 from edgekit.build.pipeline import Progress
 from edgekit.build.stages.export import PROGRAM
 from edgekit.build.stages.quantize import read_quantized
+from edgekit.build.user_code import first_line
 from edgekit.spec import codec
-from edgekit.spec.errors import EdgekitError, UnknownName
+from edgekit.spec.errors import EdgekitError, GoalError, UnknownName
 from edgekit.spec.manifest import Entry, Payload, Placement
 
 if TYPE_CHECKING:
@@ -66,7 +68,8 @@ class LowerInteger:
         check_layers(quantized.folded)
         progress(0.2, f"lowering to {self.engine}")
         code = lowering(self.engine)
-        lowered = code.lower_integer(quantized, activation_dtype=self.activation_dtype)
+        with _explained(self.engine, "int8"):
+            lowered = code.lower_integer(quantized, activation_dtype=self.activation_dtype)
         placement = _write(self.engine, "int8", lowered, code.SUFFIX, source, out, progress)
         check_payload(self.engine, placement)
 
@@ -102,8 +105,26 @@ class LowerFloat:
         program = programs.load(source.path / PROGRAM)
         progress(0.2, f"lowering to {self.engine}")
         code = lowering(self.engine)
-        lowered = code.lower_float(program, precision=self.precision)
+        with _explained(self.engine, self.precision):
+            lowered = code.lower_float(program, precision=self.precision)
         _write(self.engine, self.precision, lowered, code.SUFFIX, source, out, progress)
+
+
+@contextmanager
+def _explained(engine: str, precision: str) -> Iterator[None]:
+    """Converters fail in ways of their own on operators that they do not know."""
+    try:
+        yield
+    except (EdgekitError, ImportError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        cause = error.__cause__ or error
+        raise GoalError(
+            f"the converter of {engine} fails on this network: {type(cause).__name__}: {first_line(cause)}",
+            where=f"{engine}-{precision}",
+            fix=f"replace the operator it names, or leave {engine} out with --engines; --debug shows the traceback",
+            code="lowering",
+        ) from error
 
 
 def lowering(engine: str) -> ModuleType:

@@ -15,10 +15,11 @@ from edgekit.build.goldens import golden_images
 from edgekit.build.photos import Photos
 from edgekit.build.pipeline import Progress
 from edgekit.build.stages.lower import read_payload
+from edgekit.build.user_code import first_line
 from edgekit.runtime import engines
 from edgekit.runtime.pixels import apply_table, make_table
 from edgekit.spec.bundle import write_bundle
-from edgekit.spec.errors import SetupError
+from edgekit.spec.errors import GoalError, SetupError
 from edgekit.spec.manifest import (
     FORMAT,
     Entry,
@@ -132,6 +133,13 @@ def _run(engine: str, file: Path, entry: Entry, table: np.ndarray, images: np.nd
     session = module.load(file, entry, threads=1)
     try:
         rows = [session.run(apply_table(image, table, layout=entry.inputs[0].layout))[0] for image in images]
+    except RuntimeError as error:  # engines raise it for operators whose shapes they get wrong
+        raise GoalError(
+            f"{engine} cannot run its payload: {first_line(error)}",
+            where=file.name,
+            fix=f"leave {engine} out with --engines, or replace the operators that are unusual in this network",
+            code="goldens",
+        ) from error
     finally:
         session.close()
     return np.concatenate(rows)

@@ -34,7 +34,7 @@ class Quantize:
     photos: Photos
 
     name: ClassVar[str] = "quantize"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     accepts: ClassVar[str] = "program"
     returns: ClassVar[str] = "quantized"
     tools: ClassVar[tuple[str, ...]] = ("torch", "torchao", "numpy", "pillow")
