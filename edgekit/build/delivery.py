@@ -48,14 +48,13 @@ def rows_of(bundle: Path, report: Path) -> tuple[tuple[PayloadRow, ...], tuple[s
     """(a row for each payload, remarks on what ran where)."""
     judged = json.loads((report / REPORT).read_text(encoding="utf-8"))
     verified = {result["payload"]: result for result in judged["verify"]["engines"].values()}
-    timed = {result["payload"]: result for result in judged["bench"]["results"]}
     with open_bundle(bundle) as reader:
         payloads = reader.manifest.payloads
-    rows = tuple(_row(p, bundle, verified.get(p.id, {}), timed.get(p.id, {})) for p in payloads)
+    rows = tuple(_row(p, bundle, verified.get(p.id, {}), judged["latency_ms"].get(p.id)) for p in payloads)
     return rows, tuple(note for p in payloads for note in _remarks(p))
 
 
-def _row(payload: Payload, bundle: Path, verified: dict[str, Any], timed: dict[str, Any]) -> PayloadRow:
+def _row(payload: Payload, bundle: Path, verified: dict[str, Any], latency_ms: float | None) -> PayloadRow:
     files = {entry.file for entry in payload.entries}
     return PayloadRow(
         engine=payload.engine,
@@ -64,7 +63,7 @@ def _row(payload: Payload, bundle: Path, verified: dict[str, Any], timed: dict[s
         size_bytes=sum((bundle / file).stat().st_size for file in files),
         agreement_top1=verified.get("agreement_float"),
         drop_pp=verified.get("drop_pp"),
-        latency_ms_here=timed.get("wall_ms_p50"),
+        latency_ms_here=latency_ms,
         delegate=verified.get("delegate") or payload.placement.delegate,
         placement=_placement(payload),
     )

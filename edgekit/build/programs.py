@@ -80,7 +80,7 @@ def half(program: ExportedProgram) -> ExportedProgram:
 def run_each(program: ExportedProgram, images: torch.Tensor) -> torch.Tensor:
     """A program of batch 1: (n, 3, h, w) -> (n, classes)."""
     module = program.module(check_guards=False)
-    with torch.inference_mode():
+    with torch.inference_mode(), one_thread():
         return torch.cat([module(image[None]) for image in images])
 
 

@@ -43,7 +43,7 @@ def rebuilt(source: ModelSource, manifest: Manifest) -> Callable[[Manifest, np.n
     module = _module(network, facts)
 
     def logits(_: Manifest, pixels: np.ndarray) -> np.ndarray:
-        with torch.inference_mode():
+        with torch.inference_mode(), one_thread():
             return torch.cat([module(batch) for batch in to_tensor(pixels, facts).split(BATCH)]).numpy()
 
     return logits

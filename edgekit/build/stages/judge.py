@@ -8,7 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from edgekit.bench import bench, verify_bundle
+from edgekit.bench import verify_bundle
+from edgekit.bench.lanes import open_lanes
+from edgekit.bench.local import measure
 from edgekit.build.artifact import Artifact
 from edgekit.build.facts import read_facts
 from edgekit.build.photos import Photos
@@ -41,7 +43,7 @@ class Judge:
     machine: Mapping[str, str]
 
     name: ClassVar[str] = "judge"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     accepts: ClassVar[str] = "bundle"
     returns: ClassVar[str] = "report"
     tools: ClassVar[tuple[str, ...]] = ("torch", "executorch", "onnxruntime", "ai-edge-litert")
@@ -69,8 +71,10 @@ class Judge:
         ]
         check_pairs(integer, worst_layer=self._worst_layer)
         progress(0.6, f"timing {RUNS} runs of each payload")
-        timed = bench(source.path, threads=1, runs=RUNS)
-        report = {"verify": codec.to_json(verified), "bench": codec.to_json(timed)}
+        with open_lanes(source.path, threads=1) as opened:
+            _, wall_ms = measure(opened.lanes, RUNS)
+            latency_ms = {lane.payload.id: float(np.median(row)) for lane, row in zip(opened.lanes, wall_ms, strict=True)}
+        report = {"verify": codec.to_json(verified), "latency_ms": latency_ms}
         (out / REPORT).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
     def _float_logits(self, manifest: Manifest, pixels: np.ndarray) -> np.ndarray:

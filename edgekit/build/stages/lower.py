@@ -16,7 +16,7 @@ from edgekit.build.stages.export import PROGRAM
 from edgekit.build.stages.quantize import read_quantized
 from edgekit.build.user_code import first_line
 from edgekit.spec import codec
-from edgekit.spec.errors import EdgekitError, GoalError, UnknownName
+from edgekit.spec.errors import BundleError, EdgekitError, GoalError, UnknownName
 from edgekit.spec.manifest import Entry, Payload, Placement
 
 if TYPE_CHECKING:
@@ -115,6 +115,13 @@ def _explained(engine: str, precision: str) -> Iterator[None]:
     """Converters fail in ways of their own on operators that they do not know."""
     try:
         yield
+    except BundleError as error:
+        raise GoalError(
+            f"{engine} does not load what its converter made of this network: {first_line(error)}",
+            where=f"{engine}-{precision}",
+            fix=f"build it with --precision fp16, or leave {engine} out with --engines",
+            code="lowering",
+        ) from error
     except (EdgekitError, ImportError, OSError, MemoryError):
         raise
     except Exception as error:
@@ -149,7 +156,8 @@ def _write(
     file = f"model.{precision}{suffix}"
     (out / file).write_bytes(lowered.payload)
     progress(0.9, "reading its operators back")
-    placement = operators.read(engine, out / file)
+    with _explained(engine, precision):
+        placement = operators.read(engine, out / file)
     entry = Entry(rung.name, f"payloads/{file}", lowered.method, lowered.inputs, lowered.outputs)
     payload = Payload(f"{engine}-{precision}", engine, precision, (entry,), placement, ())
     (out / PAYLOAD).write_text(json.dumps(codec.to_json(payload), indent=1) + "\n", encoding="utf-8")
