@@ -2,14 +2,16 @@
 
 import json
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from edgekit.build.operators import FLOAT_TYPES
 from edgekit.build.request import PayloadRow
 from edgekit.build.stages.judge import REPORT
 from edgekit.spec.bundle import open_bundle, pack_zip
 from edgekit.spec.errors import InputError, SetupError
-from edgekit.spec.manifest import Payload
+from edgekit.spec.manifest import OperatorCount, Payload
 from edgekit.spec.names import MANIFEST
 from edgekit.spec.output import new_directory
 
@@ -79,10 +81,17 @@ def _placement(payload: Payload) -> str:
 
 
 def _remarks(payload: Payload) -> list[str]:
-    if payload.placement.delegate_calls is None:
-        return []
-    left = [f"{o.count} {o.type}" for o in payload.placement.operators if not o.delegate]
-    if not left:
-        return []
+    """What a user should know of where operators run: outside of the delegate, or in float inside an INT8 payload."""
+    remarks = []
     calls = payload.placement.delegate_calls
-    return [f"{payload.id}: {calls} delegate call{'' if calls == 1 else 's'}, outside of it run {', '.join(left)}"]
+    left = _counted(o for o in payload.placement.operators if not o.delegate)
+    if calls is not None and left:
+        remarks.append(f"{payload.id}: {calls} delegate call{'' if calls == 1 else 's'}, outside of it run {left}")
+    loose = _counted(o for o in payload.placement.operators if o.dtype in FLOAT_TYPES)
+    if payload.precision == "int8" and loose:
+        remarks.append(f"{payload.id}: these operators have no integer kernel and run in float: {loose}")
+    return remarks
+
+
+def _counted(operators: Iterable[OperatorCount]) -> str:
+    return ", ".join(f"{o.count} {o.type}" for o in operators)

@@ -34,7 +34,7 @@ class Export:
     network: Network
 
     name: ClassVar[str] = "export"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     accepts: ClassVar[str] = "checkpoint"
     returns: ClassVar[str] = "program"
     tools: ClassVar[tuple[str, ...]] = ("torch", "torchvision", "timm")

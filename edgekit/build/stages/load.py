@@ -34,7 +34,7 @@ class Load:
     facts: Facts
 
     name: ClassVar[str] = "load"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     accepts: ClassVar[str] = "source"
     returns: ClassVar[str] = "checkpoint"
     tools: ClassVar[tuple[str, ...]] = ("torch", "torchvision", "timm")
