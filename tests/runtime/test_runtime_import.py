@@ -81,9 +81,9 @@ def test_build_is_a_package_and_a_verb(first):
 import sys, types
 {first}
 import edgekit
-api = types.ModuleType("edgekit.build.api")
+api = types.ModuleType("edgekit.verbs")
 api.build = lambda model, *, target: (model, target)
-sys.modules["edgekit.build.api"] = api
+sys.modules["edgekit.verbs"] = api
 assert edgekit.build("m", target="t") == edgekit.build("m", target="t") == ("m", "t")
 from edgekit import build
 import edgekit.build.artifact
