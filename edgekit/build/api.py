@@ -13,7 +13,7 @@ from edgekit.build.pipeline import Event, Stage, StageRun, check, run
 from edgekit.build.request import BuildRequest, BuildResult, PayloadRow, Plan, PlannedChain, PlannedStage
 from edgekit.build.stages.export import PROGRAM
 from edgekit.build.stages.load import RANDOM
-from edgekit.build.store import Store
+from edgekit.build.store import Store, default_root
 from edgekit.spec.errors import GoalError
 
 __all__ = ["build", "plan"]
@@ -47,7 +47,7 @@ def build(request: BuildRequest, *, observe: Observe = lambda event: None) -> Bu
     """
     begun = time.monotonic()
     chains = chains_of(request)
-    store = Store(request.store)
+    store = Store(request.store or default_root())
     runs: dict[str, StageRun] = {}
 
     def walk(stages: tuple[Stage, ...], source: Artifact) -> Artifact:
