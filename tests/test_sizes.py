@@ -13,7 +13,13 @@ MAX_FILE, MAX_FUNCTION = 300, 80
 MEDIAN_FILE, MEDIAN_FUNCTION = 150, 12
 
 PRODUCT = ("edgekit", "models")
-HOSTS = re.compile(r"pypi\.org|pythonhosted\.org|download\.pytorch\.org|index-url")
+# Written in parts, so that this file does not hold what it looks for.
+HOSTS = re.compile(
+    "|".join(
+        [r"\.".join(parts) for parts in (("pypi", "org"), ("pythonhosted", "org"), ("download", "pytorch", "org"))]
+        + ["index" + "-url"]
+    )
+)
 MACHINE = re.compile(r"(?<![\w.$}])/(?:work|root|home|Users)/\w")
 
 

@@ -57,9 +57,8 @@ def _print(screen: Screen, model: "Model", result: "Result") -> None:
     rows = [(label.name, f"{100 * label.score:.1f} %") for label in result.labels]
     screen.table(("label", "score"), rows, right=("score",))
     latency = result.latency_ms
-    screen.line(
-        f"{result.engine} {result.precision} on {result.delegate}, rung {result.rung}, {model.threads} thread{'' if model.threads == 1 else 's'}"
-    )
+    threads = "1 thread" if model.threads == 1 else f"{model.threads} threads"
+    screen.line(f"{result.engine} {result.precision} on {result.delegate}, rung {result.rung}, {threads}")
     screen.line(f"pre {latency.pre:.2f} ms, inference {latency.inference:.2f} ms, post {latency.post:.2f} ms")
     if result.fallback:
         screen.line(f"not delegated: {', '.join(result.fallback)}")
