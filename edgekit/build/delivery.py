@@ -17,9 +17,6 @@ from edgekit.spec.output import new_directory
 
 __all__ = ["deliver", "rows_of"]
 
-LEAST_AGREEMENT_SAID = 0.98
-"""Below it the table alone would mislead. The gate refuses what is not a tie (`gates.py`, which imports torch)."""
-
 
 def deliver(bundle: Path, out: Path, *, as_zip: bool) -> str:
     """Copy a bundle out of the store, whole or not at all -> its digest.
@@ -56,13 +53,7 @@ def rows_of(bundle: Path, report: Path) -> tuple[tuple[PayloadRow, ...], tuple[s
     with open_bundle(bundle) as reader:
         payloads = reader.manifest.payloads
     rows = tuple(_row(p, bundle, verified.get(p.id, {}), judged["latency_ms"].get(p.id)) for p in payloads)
-    ties = [
-        f"{pair['a']} and {pair['b']} differ by {pair['mean_steps']:.2f} steps on average, yet in their first answer on "
-        f"{1 - pair['agreement_top1']:.1%} of the photos: the network hardly decides there"
-        for pair in judged["verify"]["pairs"]
-        if pair["agreement_top1"] < LEAST_AGREEMENT_SAID
-    ]
-    return rows, (*(note for p in payloads for note in _remarks(p)), *ties)
+    return rows, tuple(note for p in payloads for note in _remarks(p))
 
 
 def _row(payload: Payload, bundle: Path, verified: dict[str, Any], latency_ms: float | None) -> PayloadRow:

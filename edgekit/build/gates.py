@@ -11,16 +11,13 @@ from edgekit.build.quantizer import LINEARS, PADS, SAME_SCALE
 from edgekit.spec.errors import GoalError
 from edgekit.spec.manifest import Placement
 
-__all__ = ["LEAST_AGREEMENT", "MOST_MEAN_STEPS", "TIE_MEAN_STEPS", "Pair", "check_layers", "check_pairs", "check_payload"]
+__all__ = ["LEAST_AGREEMENT", "MOST_MEAN_STEPS", "Pair", "check_layers", "check_pairs", "check_payload"]
 
 MOST_MEAN_STEPS = 0.5
 """Two INT8 payloads of one quantization may differ by so many steps on average."""
 
 LEAST_AGREEMENT = 0.98
 """On so many of the photos two INT8 payloads give the same first answer."""
-
-TIE_MEAN_STEPS = 0.1
-"""Payloads that differ by less give other answers only where the network itself cannot decide: that is said, not refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +83,6 @@ def check_pairs(pairs: Iterable[Pair], *, worst_layer: "object | None" = None) -
         GoalError: `parity`.
     """
     for pair in pairs:
-        if pair.mean_steps <= TIE_MEAN_STEPS:
-            continue
         if pair.mean_steps <= MOST_MEAN_STEPS and pair.agreement_top1 >= LEAST_AGREEMENT:
             continue
         layer = worst_layer(pair) if callable(worst_layer) else ""

@@ -43,7 +43,7 @@ class Judge:
     machine: Mapping[str, str]
 
     name: ClassVar[str] = "judge"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 2
     accepts: ClassVar[str] = "bundle"
     returns: ClassVar[str] = "report"
     tools: ClassVar[tuple[str, ...]] = ("torch", "executorch", "onnxruntime", "ai-edge-litert")
