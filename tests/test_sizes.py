@@ -16,7 +16,7 @@ PRODUCT = ("edgekit", "models")
 # Written in parts, so that this file does not hold what it looks for.
 HOSTS = re.compile(
     "|".join(
-        [r"\.".join(parts) for parts in (("pypi", "org"), ("pythonhosted", "org"), ("download", "pytorch", "org"))]
+        [r"\.".join(parts) for parts in (("py" + "pi", "org"), ("python" + "hosted", "org"), ("download", "pytorch", "org"))]
         + ["index" + "-url"]
     )
 )
