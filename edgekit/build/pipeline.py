@@ -35,6 +35,9 @@ class Stage(Protocol):
     `run` reads `source`, never changes it, and writes only below `out`, an empty folder. Same input and same fields must give
     the same bytes. Raise `version` when `run` changes what it writes. A class may also carry `tools: ClassVar[tuple[str, ...]]`,
     the distributions whose installed versions enter its key, and a property `title`, its name among siblings.
+
+    A stage that takes long may carry `resumes: ClassVar[bool] = True`; its `run` is then called with `resume=FOLDER`, which keeps
+    what it writes there when it is interrupted or fails, and is gone once it is done. Resumed or not, it must give the same bytes.
     """
 
     name: ClassVar[str]
@@ -177,7 +180,10 @@ def _build(stage: Stage, source: Artifact, name: str, *, store: Store, tell: _Te
         tell.say("started")
         begun = time.monotonic()
         with _explained(stage, store, tell):
-            stage.run(source, work.content, tell.progress)
+            if getattr(stage, "resumes", False):
+                stage.run(source, work.content, tell.progress, resume=work.resume())  # type: ignore[call-arg]
+            else:
+                stage.run(source, work.content, tell.progress)
             if not any(work.content.iterdir()):
                 raise _broken(f"stage {stage.name!r} wrote nothing", stage.name, "report this as a fault of edgekit")
         return work.commit(stage.returns, stage=stage.name, seconds=time.monotonic() - begun), False

@@ -16,6 +16,7 @@ from edgekit.build.graph import fold_batch_norm, rewrite_hard_activations
 from edgekit.build.integer import Edge, canonical_biases, canonical_weights, drop_implied_clamps, edges
 from edgekit.build.programs import graph_of
 from edgekit.build.quantizer import EdgeQuantizer
+from edgekit.build.recipe import Recipe
 from edgekit.build.weight_rounding import round_weights
 
 __all__ = ["Quantized", "TensorQuant", "quantize"]
@@ -65,13 +66,18 @@ class Quantized:
 
 
 def quantize(
-    program: ExportedProgram, batches: Iterable[torch.Tensor], *, seen: Callable[[int], None] = lambda count: None
+    program: ExportedProgram,
+    batches: Iterable[torch.Tensor],
+    *,
+    recipe: Recipe = Recipe(),  # noqa: B008 - frozen
+    seen: Callable[[int], None] = lambda count: None,
 ) -> Quantized:
     """Static INT8 of a float program.
 
     Args:
         program: (1, 3, h, w) float32 -> (1, classes) float32, batch dynamic or not.
         batches: calibration input, (n, 3, h, w) float32 each.
+        recipe: observer, repairs, float layers.
         seen: told the number of photos after each batch.
 
     Raises:
@@ -81,12 +87,14 @@ def quantize(
     fold_batch_norm(graph)
     integer_forms(graph)
     rewrite_hard_activations(graph)
-    prepared = prepare_pt2e(copy.deepcopy(graph), EdgeQuantizer())
+    prepared = prepare_pt2e(copy.deepcopy(graph), EdgeQuantizer(recipe))
     photos = _calibrate(prepared, batches, seen)
     unfolded = convert_pt2e(copy.deepcopy(prepared), fold_quantize=False)
     folded = convert_pt2e(prepared)
-    round_weights(graph, folded, (unfolded,), _spread(photos, ROUNDING_PHOTOS))
-    correct_biases(graph, folded, _spread(photos, CORRECTION_PHOTOS))
+    if recipe.rounding:
+        round_weights(graph, folded, (unfolded,), _spread(photos, ROUNDING_PHOTOS))
+    if recipe.bias_correction:
+        correct_biases(graph, folded, _spread(photos, CORRECTION_PHOTOS))
     for form in (folded, unfolded):
         align_addends(form)
     canonical_weights(unfolded)

@@ -28,10 +28,14 @@ from torchao.quantization.pt2e.quantizer import (
     SharedQuantizationSpec,
 )
 
+from edgekit.build.recipe import Recipe
+
 __all__ = ["BEST", "WEIGHT_SCALE_FLOOR", "BestObserver", "EdgeQuantizer"]
 
 WEIGHT_SCALE_FLOOR = 2.0**-14
 """Dead channels have tiny weights, hence tiny scales and int32 biases near overflow; below this floor a weight is zero anyway."""
+
+OBSERVERS: dict[str, type[UniformQuantizationObserverBase]] = {"minmax": MinMaxObserver, "histogram": HistogramObserver}
 
 BEST = 20
 """Logits a photo that keep their order and their distances."""
@@ -90,14 +94,15 @@ class BestObserver(MinMaxObserver):
 
 
 class EdgeQuantizer(Quantizer):
-    """Static INT8 for convolutional networks. `histogram=False` takes plain minimum and maximum: faster, less exact."""
+    """Static INT8 for convolutional networks, with the observer and the float layers of a recipe."""
 
-    def __init__(self, *, histogram: bool = True) -> None:
+    def __init__(self, recipe: Recipe | None = None) -> None:
         """Fix the two specifications that every annotation uses."""
         super().__init__()
         # LiteRT's converter reads this attribute of the quantizer it is handed.
         self.global_config = SimpleNamespace(is_dynamic=False)
-        self.activation = _activation(HistogramObserver if histogram else MinMaxObserver)
+        self.recipe = recipe or Recipe()
+        self.activation = _activation(OBSERVERS[self.recipe.observer])
         self.entry = _activation(MinMaxObserver)
         self.exit = _activation(BestObserver)
         self.weight = QuantizationSpec(

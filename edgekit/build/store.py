@@ -5,6 +5,7 @@ ROOT/entries/<key>/meta.json    kind, digest, stage, seconds
 ROOT/entries/<key>/content/     the artifact
 ROOT/work/<key>.lock            held with flock while somebody builds this key
 ROOT/work/<key>/                the entry while it is being built
+ROOT/resume/<key>/              checkpoints of a long stage that was interrupted; gone once its entry is there
 ```
 An entry appears by one rename, so it is whole or absent. The kernel drops the lock of a process that dies, however it dies:
 what lies in `work` without a live lock is left over and is removed. Two processes that want the same key do the work once.
@@ -74,6 +75,13 @@ class Work:
         """Where the stage writes."""
         return self.folder / "content"
 
+    def resume(self) -> Path:
+        """A folder that outlives this process, for checkpoints; `commit` removes it."""
+        folder = self.store.root / "resume" / self.key
+        with self.store.explained():
+            folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
     def commit(self, kind: str, *, stage: str, seconds: float) -> Artifact:
         """Make the entry visible, whole, by one rename."""
         digest = sha256_tree(self.content)
@@ -84,6 +92,7 @@ class Work:
             entry.parent.mkdir(parents=True, exist_ok=True)
             _discard(entry)
             self.folder.rename(entry)
+            _discard(self.store.root / "resume" / self.key)
         return Artifact(kind, digest, entry / "content")
 
 
@@ -137,7 +146,7 @@ class Store:
         self.sweep()
         entries = sorted((self.root / "entries").glob("*"))
         with self.explained():
-            for entry in entries:
+            for entry in (*entries, *sorted((self.root / "resume").glob("*"))):
                 _discard(entry)
         return len(entries)
 

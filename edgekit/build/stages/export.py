@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,7 +14,6 @@ from edgekit.build.artifact import Artifact
 from edgekit.build.facts import FILE, Facts, read_facts
 from edgekit.build.network import Network
 from edgekit.build.pipeline import Progress
-from edgekit.build.stages.load import WEIGHTS
 from edgekit.build.user_code import FAILURES, first_line
 from edgekit.spec.errors import InputError
 
@@ -44,12 +43,11 @@ class Export:
         import torch
 
         from edgekit.build import programs
-        from edgekit.build.construct import make_network
+        from edgekit.build.checkpoint import read_checkpoint
 
         facts = read_facts(source.path)
         progress(0.1, "rebuilding the network")
-        module = make_network(replace(self.network, weights=None, classes=facts.classes))
-        module.load_state_dict(torch.load(source.path / WEIGHTS, weights_only=True))
+        module = read_checkpoint(source.path, self.network)
         progress(0.4, "tracing")
         image = torch.zeros(1, 3, facts.resolution_px, facts.resolution_px)
         try:

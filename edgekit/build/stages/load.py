@@ -1,12 +1,11 @@
 """`load`: a name or a file -> a checkpoint: weights and facts."""
 
-import io
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from edgekit.build.artifact import Artifact
-from edgekit.build.facts import Facts, write_facts
+from edgekit.build.facts import Facts
 from edgekit.build.network import Network
 from edgekit.build.pipeline import Progress
 from edgekit.build.user_code import FAILURES, first_line, line_in
@@ -15,10 +14,9 @@ from edgekit.spec.errors import InputError
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["RANDOM", "WEIGHTS", "Load"]
+__all__ = ["RANDOM", "Load"]
 
 RANDOM = "random"
-WEIGHTS = "weights.pt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +39,7 @@ class Load:
 
     def run(self, source: Artifact, out: Path, progress: Progress) -> None:
         """Write `weights.pt` and `model.json`."""
-        import torch
-
+        from edgekit.build.checkpoint import write_checkpoint
         from edgekit.build.construct import is_random, make_network
         from edgekit.build.programs import one_thread
         from edgekit.build.settling import settle
@@ -64,11 +61,7 @@ class Load:
             with one_thread():
                 settle(module, facts, seed=self.network.seed)
             facts = replace(facts, weights=RANDOM)
-        # On a full disk torch's own writer ends the whole process.
-        buffer = io.BytesIO()
-        torch.save(module.state_dict(), buffer)
-        (out / WEIGHTS).write_bytes(buffer.getbuffer())
-        write_facts(out, facts.with_classes(classes))
+        write_checkpoint(out, module, facts.with_classes(classes))
 
 
 def _try(module: "nn.Module", facts: Facts, network: Network) -> int:

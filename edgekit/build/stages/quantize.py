@@ -10,6 +10,7 @@ from edgekit.build.artifact import Artifact
 from edgekit.build.facts import FILE, Facts, read_facts
 from edgekit.build.photos import Photos
 from edgekit.build.pipeline import Progress
+from edgekit.build.recipe import Recipe
 from edgekit.build.stages.export import PROGRAM
 from edgekit.spec.errors import GoalError
 
@@ -29,9 +30,11 @@ class Quantize:
 
     Attributes:
         photos: which photos; those for calibration are used here.
+        recipe: observer, repairs, float layers.
     """
 
     photos: Photos
+    recipe: Recipe = Recipe()  # noqa: RUF009 - frozen
 
     name: ClassVar[str] = "quantize"
     version: ClassVar[int] = 5
@@ -55,7 +58,7 @@ class Quantize:
         def seen(done: int) -> None:
             progress(0.05 + 0.8 * done / max(count, 1), f"calibrating on photo {done} of {count}")
 
-        quantized = quantize(program, batches(calibration, facts), seen=seen)
+        quantized = quantize(program, batches(calibration, facts), recipe=self.recipe, seen=seen)
         progress(0.9, "writing")
         programs.save(quantized.folded, out / FOLDED)
         programs.save(quantized.unfolded, out / UNFOLDED)

@@ -1,0 +1,53 @@
+"""How long and how a network is trained, as a value: free of torch, part of a stage's key."""
+
+from dataclasses import dataclass
+
+__all__ = ["DEVICES", "SoftLabels", "Training"]
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """One training.
+
+    Attributes:
+        epochs: passes over the photos to fit.
+        batch_size: photos a step, over all its parts.
+        micro_batch: photos that go through the network at a time; gradients of the parts of a step are added up.
+        learning_rate: peak of the schedule: linear warm-up, then a cosine to zero.
+        weight_decay: of AdamW; none on biases and norms.
+        warmup: share of all steps, 0..1.
+        label_smoothing: 0..1.
+        patience: epochs without a better tuning loss after which it stops; 0 never stops early.
+        seed: of order, augmentation and new layers.
+        device: `cpu` or `cuda`; `auto` was resolved before (`device.resolve`).
+        augment: random crops, mirrored halves and colours; without it photos look as the device sees them.
+    """
+
+    epochs: int = 5
+    batch_size: int = 32
+    micro_batch: int = 32
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.02
+    warmup: float = 0.1
+    label_smoothing: float = 0.1
+    patience: int = 3
+    seed: int = 0
+    device: str = "cpu"
+    augment: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SoftLabels:
+    """How a student learns from a teacher.
+
+    Attributes:
+        temperature: by which both divide their logits (Hinton et al., arXiv 1503.02531, section 2).
+        share: 0..1 of the loss that is the teacher's; the rest is the labels'.
+        features: weight of the feature alignment; 0 leaves it out.
+    """
+
+    temperature: float = 3.0
+    share: float = 0.7
+    features: float = 0.0
