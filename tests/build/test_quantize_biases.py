@@ -13,6 +13,7 @@ from edgekit.build.graph import attribute
 from edgekit.build.integer import DEQUANTIZE, QUANTIZE
 from edgekit.build.programs import graph_of
 from edgekit.build.quantizer import EdgeQuantizer
+from edgekit.build.recipe import Recipe
 from edgekit.build.walk import linears
 
 
@@ -23,7 +24,7 @@ def photos(n=20, *, seed=1):
 def converted(join, **parts):
     torch.manual_seed(0)
     graph = graph_of(torch.export.export(Net(join, **parts).eval(), (torch.zeros(EXAMPLE),), strict=False))
-    prepared = prepare_pt2e(copy.deepcopy(graph), EdgeQuantizer(histogram=False))
+    prepared = prepare_pt2e(copy.deepcopy(graph), EdgeQuantizer(Recipe(observer="minmax")))
     for photo in photos():
         prepared(photo[None])
     return graph, convert_pt2e(prepared)
@@ -111,7 +112,7 @@ def test_a_steady_error_is_corrected_and_a_scattered_one_hardly():
 
 def test_input_and_output_keep_their_whole_range():
     graph, _ = converted(two_layers, **parts())
-    prepared = prepare_pt2e(graph, EdgeQuantizer(histogram=True))
+    prepared = prepare_pt2e(graph, EdgeQuantizer())
     images = photos()
     images[0, 0, 0, 0] = 9.0
     for image in images:

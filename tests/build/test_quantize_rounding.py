@@ -11,6 +11,7 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from edgekit.build.graph import attribute
 from edgekit.build.programs import graph_of
 from edgekit.build.quantizer import EdgeQuantizer
+from edgekit.build.recipe import Recipe
 from edgekit.build.walk import Walk, go_on, linears
 from edgekit.build.weight_rounding import LARGEST, round_weights, rounded
 
@@ -80,7 +81,7 @@ def test_dead_inputs_and_dead_weights_are_harmless():
 def converted(join, **parts):
     torch.manual_seed(0)
     graph = graph_of(torch.export.export(Net(join, **parts).eval(), (torch.zeros(EXAMPLE),), strict=False))
-    prepared = prepare_pt2e(copy.deepcopy(graph), EdgeQuantizer(histogram=False))
+    prepared = prepare_pt2e(copy.deepcopy(graph), EdgeQuantizer(Recipe(observer="minmax")))
     photos = torch.rand(6, *EXAMPLE[1:], generator=torch.Generator().manual_seed(1))
     for photo in photos:
         prepared(photo[None])
