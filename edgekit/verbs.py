@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edgekit import catalog
+from edgekit.build.compression import Compression
 from edgekit.build.pipeline import Event
 from edgekit.build.request import ENGINES, BuildRequest, BuildResult
 
@@ -20,6 +21,7 @@ def build(
     precisions: tuple[str, ...] = ("int8",),
     engines: tuple[str, ...] = ENGINES,
     resolution_px: int | None = None,
+    compression: Compression = Compression(),  # noqa: B008 - frozen
     observe: Callable[[Event], None] = lambda event: None,
 ) -> BuildResult:
     """Build, prove and deliver a bundle.
@@ -33,6 +35,7 @@ def build(
         precisions: `int8`, `fp16`, `fp32`.
         engines: `executorch`, `litert`, `onnx`.
         resolution_px: side of the input; None takes the model's own.
+        compression: training, teacher, pruning, and how much may be lost.
         observe: told of every stage.
 
     Raises:
@@ -52,6 +55,7 @@ def build(
         engines=engines,
         resolution_px=resolution_px,
         zip=place.suffix == ".ekb",
+        compression=compression,
     )
     from edgekit.build import api
 

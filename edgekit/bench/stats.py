@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-__all__ = ["drop_interval", "ratio_of_medians"]
+__all__ = ["drop_interval", "ratio_of_medians", "resampled_drop", "share_interval"]
 
 _Z95 = 1.959963984540054
 _RESAMPLES = 2000
@@ -21,8 +21,16 @@ def ratio_of_medians(upper: np.ndarray, lower: np.ndarray, *, seed: int = 0) -> 
     return float(np.median(upper) / np.median(lower)), (float(low), float(high))
 
 
-def drop_interval(before: np.ndarray, after: np.ndarray) -> tuple[float, tuple[float, float]]:
-    """(n,) and (n,) bool, right or wrong on the same pictures -> mean(before) - mean(after) and its 95 % interval.
+def resampled_drop(before: np.ndarray, after: np.ndarray, *, seed: int = 0) -> np.ndarray:
+    """(n,) and (n,) bool of the same pictures -> (2000,) drops of resampled sets: a picture is drawn with both of its answers."""
+    n = len(before)
+    lost, won = float(np.mean(before & ~after)), float(np.mean(~before & after))
+    counts = np.random.default_rng(seed).multinomial(n, [lost, won, max(0.0, 1 - lost - won)], size=_RESAMPLES)
+    return (counts[:, 0] - counts[:, 1]) / n
+
+
+def drop_interval(before: np.ndarray, after: np.ndarray, *, z: float = _Z95) -> tuple[float, tuple[float, float]]:
+    """(n,) and (n,) bool, right or wrong on the same pictures -> mean(before) - mean(after) and its interval: 95 %, or by `z`.
 
     Newcombe's square-and-add interval for paired proportions (method 10, Statistics in Medicine 17, 1998): Wilson limits of
     both, joined through their correlation. Unlike a bootstrap it stays honest where no picture tells the two apart.
@@ -32,7 +40,7 @@ def drop_interval(before: np.ndarray, after: np.ndarray) -> tuple[float, tuple[f
     second = int(np.sum(~before & after))
     neither = n - both - first - second
     p1, p2 = (both + first) / n, (both + second) / n
-    (low1, high1), (low2, high2) = _wilson(p1, n), _wilson(p2, n)
+    (low1, high1), (low2, high2) = _wilson(p1, n, z), _wilson(p2, n, z)
     phi = _correlation(both, first, second, neither)
     down = _joined(p1 - low1, high2 - p2, phi)
     up = _joined(high1 - p1, p2 - low2, phi)
@@ -40,9 +48,15 @@ def drop_interval(before: np.ndarray, after: np.ndarray) -> tuple[float, tuple[f
     return drop, (max(-1.0, drop - down), min(1.0, drop + up))
 
 
-def _wilson(p: float, n: int) -> tuple[float, float]:
-    centre = (p + _Z95**2 / (2 * n)) / (1 + _Z95**2 / n)
-    half = _Z95 * math.sqrt(p * (1 - p) / n + _Z95**2 / (4 * n * n)) / (1 + _Z95**2 / n)
+def share_interval(right: np.ndarray) -> tuple[float, float]:
+    """(n,) bool -> 95 % interval of its mean (Wilson's)."""
+    low, high = _wilson(float(np.mean(right)), len(right), _Z95)
+    return max(0.0, low), min(1.0, high)
+
+
+def _wilson(p: float, n: int, z: float) -> tuple[float, float]:
+    centre = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z * math.sqrt(p * (1 - p) / n + z**2 / (4 * n * n)) / (1 + z**2 / n)
     return centre - half, centre + half
 
 

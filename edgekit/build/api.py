@@ -1,24 +1,28 @@
 """The walk of one build: from a request to a bundle. `plan` says what would be done, `build` does it."""
 
 import time
-from collections.abc import Callable
-from types import MappingProxyType
 
 from edgekit.build.artifact import Artifact
-from edgekit.build.chains import Chains, chains_of
+from edgekit.build.chains import PLACEHOLDER, Chains, chains_of
 from edgekit.build.delivery import deliver, rows_of
 from edgekit.build.facts import read_facts
+from edgekit.build.findings import not_kept, write_findings
+from edgekit.build.fitting import grade_all
 from edgekit.build.goal import check_goal, count_macs
-from edgekit.build.pipeline import Event, Stage, StageRun, check, run
+from edgekit.build.guard import Verdict, check_photos, guard
+from edgekit.build.pipeline import Observe, Stage, check
+from edgekit.build.preparing import SOURCE, Walk
+from edgekit.build.recipe import Recipe
+from edgekit.build.repairs import ORDER, sense
 from edgekit.build.request import BuildRequest, BuildResult, PayloadRow, Plan, PlannedChain, PlannedStage
+from edgekit.build.sensitivity_rows import Sensitivity
 from edgekit.build.stages.export import PROGRAM
 from edgekit.build.stages.load import RANDOM
 from edgekit.build.store import Store, default_root
-from edgekit.spec.errors import GoalError
+from edgekit.build.walker import Walker
+from edgekit.spec.errors import GoalError, InputError
 
 __all__ = ["build", "plan"]
-
-Observe = Callable[[Event], None]
 
 
 def plan(request: BuildRequest) -> Plan:
@@ -28,13 +32,24 @@ def plan(request: BuildRequest) -> Plan:
         InputError: data or weights cannot be used.
     """
     chains = chains_of(request)
-    planned = []
-    for name, stages in chains.all():
-        check(stages, "source")
-        planned.append(PlannedChain(name, tuple(PlannedStage(s.name, s.accepts, s.returns, chains.shown(s)) for s in stages)))
-    tail = tuple(PlannedStage(name, accepts, returns, MappingProxyType({})) for name, accepts, returns in chains.tail())
-    planned.append(PlannedChain("bundle", tail))
-    return Plan(request.model.name, request.target.name, request.out, tuple(planned), chains.notes)
+    _check(chains)
+    planned: dict[str, tuple[PlannedStage, ...]] = {}
+
+    def note(name: str, stages: tuple[Stage, ...], source: Artifact) -> Artifact:
+        check(stages, source.kind)
+        told = tuple(PlannedStage(s.name, s.accepts, s.returns, chains.shown(s)) for s in stages)
+        planned[name] = (*planned.get(name, ()), *told)
+        return Artifact(stages[-1].returns, PLACEHOLDER, SOURCE.path)
+
+    prepared = chains.prepare(note)
+    program = chains.export(prepared.checkpoint, note)
+    made = chains.bundle(program, note)
+    chains.judge(program, made, note)
+    rows = tuple(PlannedChain(name, stages) for name, stages in planned.items())
+    notes = list(chains.notes)
+    if request.compression.max_drop_pp is not None:
+        notes.append(f"if INT8 costs more than {request.compression.max_drop_pp:g} points: {', '.join(ORDER[1:])}, in this order")
+    return Plan(request.model.name, request.target.name, request.out, rows, tuple(notes))
 
 
 def build(request: BuildRequest, *, observe: Observe = lambda event: None) -> BuildResult:
@@ -42,43 +57,74 @@ def build(request: BuildRequest, *, observe: Observe = lambda event: None) -> Bu
 
     Raises:
         InputError: model, weights or data are wrong.
-        GoalError: a gate or goal is not met.
+        GoalError: a gate or goal is not met. Where it is how much may be lost, the best bundle was delivered all the same.
         SetupError: something is not installed, or cannot be written.
     """
     begun = time.monotonic()
     chains = chains_of(request)
-    store = Store(request.store or default_root())
-    runs: dict[str, StageRun] = {}
-
-    def walk(stages: tuple[Stage, ...], source: Artifact) -> Artifact:
-        artifact, done = run(stages, source, store=store, observe=observe)
-        for each in done:
-            runs.setdefault(each.key, each)
-        return artifact
-
-    notes = list(chains.notes)
-    program = walk(chains.program, chains.source)
-    if read_facts(program.path).weights == RANDOM:
-        notes.append("random weights: the bundle proves the path to the device, its answers mean nothing")
-    if request.max_latency_ms is not None:
-        notes.append(_goal_note(request, count_macs(program.path / PROGRAM), chains))
-    quantized = walk(chains.quantized, chains.source) if chains.quantized else None
-    payloads = tuple(walk(stages, chains.source) for _, stages in chains.payloads)
-    bundle = walk((chains.pack(payloads),), program)
-    report = walk((chains.judge(program, quantized),), bundle)
-    rows, more = rows_of(bundle.path, report.path)
+    _check(chains)
+    walker = Walker(Store(request.store or default_root()), observe)
+    walk = walker.telling(observe)
+    prepared = chains.prepare(walk)
+    graded = grade_all(chains, prepared, walk)
+    program = chains.export(prepared.checkpoint, walk)
+    notes = [*chains.notes, *_program_notes(request, program, chains)]
+    verdict = None
+    if request.compression.max_drop_pp is not None:
+        verdict = guard(chains, program, walk_with=walker.telling, observe=observe)
+    made = chains.bundle(program, walk) if verdict is None else verdict.made
+    report = chains.judge(program, made, walk)
+    rows, more = rows_of(made.bundle.path, report.path)
     _check_host_goal(request, rows)
-    digest = deliver(bundle.path, request.out, as_zip=request.zip)
-    return BuildResult(
+    sensitivities = _sensitivities(chains, program, verdict, walk)
+    digest = deliver(made.bundle.path, request.out, as_zip=request.zip)
+    result = BuildResult(
         bundle=request.out,
         digest=digest,
         model=request.model.name,
         target=request.target.name,
         seconds=time.monotonic() - begun,
-        stages=tuple(runs.values()),
+        stages=tuple(walker.runs.values()),
         payloads=rows,
         notes=(*notes, *more),
+        networks=graded,
+        guarded=None if verdict is None else verdict.guarded,
+        sensitivities=sensitivities,
     )
+    if chains.splits is not None:
+        write_findings(result)
+    if result.guarded is not None and not result.guarded.chosen.kept:
+        raise not_kept(result)
+    return result
+
+
+def _check(chains: Chains) -> None:
+    """What can be refused before anything slow."""
+    wish, parts = chains.request.compression, chains.learners.parts
+    if wish.max_drop_pp is None or parts is None or chains.splits is None:
+        return
+    if "int8" not in chains.request.precisions:
+        raise InputError(
+            "there is no INT8 payload to guard", where="--max-drop", fix="add int8 to --precision", code="max-drop-precision"
+        )
+    check_photos(chains.splits, len(parts.tune), wish.max_drop_pp)
+
+
+def _program_notes(request: BuildRequest, program: Artifact, chains: Chains) -> list[str]:
+    notes = []
+    if read_facts(program.path).weights == RANDOM:
+        notes.append("random weights: the bundle proves the path to the device, its answers mean nothing")
+    if request.max_latency_ms is not None:
+        notes.append(_goal_note(request, count_macs(program.path / PROGRAM), chains))
+    return notes
+
+
+def _sensitivities(chains: Chains, program: Artifact, verdict: Verdict | None, walk: Walk) -> tuple[Sensitivity, ...]:
+    """Measured if they were asked for, or if layers have to be named that keep the promise from being kept."""
+    lost = verdict is not None and not verdict.guarded.chosen.kept
+    if verdict is not None and verdict.sensitivities:
+        return verdict.sensitivities
+    return sense(chains, program, walk, Recipe()) if chains.request.compression.sensitivity or lost else ()
 
 
 def _goal_note(request: BuildRequest, macs: int, chains: Chains) -> str:

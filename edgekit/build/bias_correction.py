@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from edgekit.build.graph import attribute
+from edgekit.build.integer import DEQUANTIZE_CHANNELS
 from edgekit.build.walk import Layers, Walk, go_on, linears
 
 __all__ = ["correct_biases", "correction"]
@@ -65,8 +66,12 @@ def correction(lacking: torch.Tensor) -> torch.Tensor:
 
 
 def _own_biases(converted: fx.GraphModule, layers: Sequence[fx.Node]) -> list[torch.Tensor | None]:
-    """The bias of each layer; None where there is none, or where two layers share it and would correct it twice."""
+    """The bias of each layer; None where there is none, or where two layers share it and would correct it twice.
+
+    None for a float layer too: its error is that of its inputs, and all forms of the graph keep its bias.
+    """
     found = [attribute(converted, n.args[2].target) if len(n.args) > 2 and n.args[2] is not None else None for n in layers]
+    found = [b if n.args[1].target is DEQUANTIZE_CHANNELS else None for b, n in zip(found, layers, strict=True)]
     return [b if b is not None and sum(b is other for other in found) == 1 else None for b in found]
 
 

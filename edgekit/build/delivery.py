@@ -68,6 +68,9 @@ def _row(payload: Payload, bundle: Path, verified: dict[str, Any], latency_ms: f
         latency_ms_here=latency_ms,
         delegate=verified.get("delegate") or payload.placement.delegate,
         placement=_placement(payload),
+        top1=verified.get("top1"),
+        interval_pp=None if verified.get("interval_pp") is None else tuple(verified["interval_pp"]),
+        n=verified.get("n", 0),
     )
 
 

@@ -33,6 +33,7 @@ class Facts:
         weights: where they came from; `random` where nobody trained them.
         weights_sha256: digest of the weights' file; empty for random ones.
         license: of the weights.
+        names: of the classes, where the data that the network was fitted to named them.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Facts:
     weights: str
     weights_sha256: str
     license: str
+    names: tuple[str, ...] = ()
 
     @property
     def preprocess(self) -> Preprocess:
@@ -60,7 +62,9 @@ class Facts:
 
     def with_classes(self, classes: int) -> "Facts":
         """The number of outputs, once the network has shown it; a label list of another length is dropped."""
-        return replace(self, classes=classes, labels=self.labels if classes == self.classes else None)
+        if classes == self.classes:
+            return self
+        return replace(self, classes=classes, labels=None, names=())
 
 
 def facts_of(source: ModelSource, *, resolution_px: int | None, weights: str, weights_sha256: str) -> Facts:

@@ -1,6 +1,6 @@
 """Gates that every build passes: integer operators, and payloads that agree. A payload that fails one never reaches a bundle."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from torch.export import ExportedProgram
@@ -31,8 +31,12 @@ class Pair:
     max_steps: float
 
 
-def check_layers(program: ExportedProgram) -> None:
+def check_layers(program: ExportedProgram, *, allowed: Collection[str] = ()) -> None:
     """Refuse a quantized program in which a convolution or linear layer still computes on floats.
+
+    Args:
+        program: the folded form.
+        allowed: names of layers that were meant to stay in float.
 
     Raises:
         GoalError: `float-operator`, naming the layers.
@@ -46,6 +50,7 @@ def check_layers(program: ExportedProgram) -> None:
             x = x.args[0]
         if x.target is not DEQUANTIZE or node.args[1].target is not DEQUANTIZE_CHANNELS:
             loose.append(node.name)
+    loose = [name for name in loose if name not in allowed]
     if loose:
         raise GoalError(
             f"{len(loose)} layers would run in float inside an INT8 payload: {', '.join(loose[:5])}",
@@ -55,17 +60,24 @@ def check_layers(program: ExportedProgram) -> None:
         )
 
 
-def check_payload(engine: str, placement: Placement) -> None:
-    """Refuse an INT8 payload in which the engine itself sees a float convolution or matrix product.
+def check_payload(engine: str, placement: Placement, *, allowed: int = 0) -> None:
+    """Refuse an INT8 payload in which the engine itself sees more or fewer float convolutions and matrix products than meant.
+
+    Args:
+        engine: whose payload it is.
+        placement: its operators, read back from the file.
+        allowed: how many layers were meant to stay in float. Fewer are wrong as well: engines round weights on their own.
 
     Raises:
         GoalError: `float-operator`, naming type and count.
     """
     found = float_operators(placement)
-    if found:
-        listed = ", ".join(f"{o.count} {o.type} ({o.dtype})" for o in found)
+    count = sum(o.count for o in found)
+    if count != allowed:
+        listed = ", ".join(f"{o.count} {o.type} ({o.dtype})" for o in found) or "none"
+        wanted = f"; {allowed} layers were meant to stay in float" if allowed else ""
         raise GoalError(
-            f"the INT8 payload for {engine} holds float operators: {listed}",
+            f"the INT8 payload for {engine} holds {'float' if count > allowed else 'too few float'} operators: {listed}{wanted}",
             where=f"{engine}-int8",
             fix="build this engine with --precision fp16, or leave it out with --engines",
             code="float-operator",

@@ -27,6 +27,9 @@ WEIGHTED = {
 }  # fmt: skip
 """Operators that must not be float in an INT8 payload, as the engines name them, in lower case."""
 
+PORTABLE = ("aten::convolution", "aten::linear", "aten::addmm", "aten::mm", "aten::bmm")
+"""Kernels of ExecuTorch outside of any delegate; a program does not say on what they compute, and it is always floats."""
+
 XNN_TYPES = {
     "xnn_datatype_fp32": "float32", "xnn_datatype_fp16": "float16", "xnn_datatype_qint8": "int8", "xnn_datatype_quint8": "uint8",
     "xnn_datatype_qint32": "int32", "xnn_datatype_qcint8": "int8", "xnn_datatype_qcint32": "int32", "xnn_datatype_qcint4": "int4",
@@ -62,7 +65,7 @@ def read(engine: str, path: Path) -> Placement:
 
 def float_operators(placement: Placement) -> tuple[OperatorCount, ...]:
     """Convolutions and matrix products that run in float."""
-    return tuple(o for o in placement.operators if o.type.lower() in WEIGHTED and o.dtype in FLOAT_TYPES)
+    return tuple(o for o in placement.operators if o.type in PORTABLE or (o.type.lower() in WEIGHTED and o.dtype in FLOAT_TYPES))
 
 
 def _read_tflite(path: Path) -> Placement:

@@ -36,8 +36,8 @@ class Stage(Protocol):
     the same bytes. Raise `version` when `run` changes what it writes. A class may also carry `tools: ClassVar[tuple[str, ...]]`,
     the distributions whose installed versions enter its key, and a property `title`, its name among siblings.
 
-    A stage that takes long may carry `resumes: ClassVar[bool] = True`; its `run` is then called with `resume=FOLDER`, which keeps
-    what it writes there when it is interrupted or fails, and is gone once it is done. Resumed or not, it must give the same bytes.
+    A stage that takes long may carry `resumes: ClassVar[bool] = True`; its `run` is then called with `resume=FOLDER`, which
+    outlives an interrupt or a failure, and is gone once the stage is done. Resumed or not, it must give the same bytes.
     """
 
     name: ClassVar[str]
@@ -65,7 +65,8 @@ class Event:
     """What an observer is told.
 
     Attributes:
-        kind: `started`, `waiting` (another process builds the same), `progress`, `done`, `cached` or `failed`.
+        kind: `started`, `waiting` (another process builds the same), `progress`, `done`, `cached` or `failed`; `told` is a remark
+            in `note` that ends nothing.
         stage: name of the stage.
         index: place of the stage in its chain, from 0.
         count: length of the chain.

@@ -1,9 +1,7 @@
 """Small dealings with exported programs: save, load, shapes, precision."""
 
-import contextlib
 import copy
 import io
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -12,26 +10,12 @@ from torch.export import ExportedProgram
 
 from edgekit.build.forms import common_forms
 from edgekit.build.graph import fold_batch_norm
+from edgekit.build.threads import one_thread
 
 # Importing it registers the quantized operators, without which a saved program does not load.
 import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401  isort:skip
 
 __all__ = ["graph_of", "half", "load", "one_thread", "plain", "run_each", "save", "shapes"]
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute on one thread: sums then have one order, and the result does not depend on the number of cores.
-
-    It costs little here, where images go one by one, and a busy machine does not make the threads of each small operator wait for
-    each other.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def save(program: ExportedProgram, path: Path) -> None:

@@ -9,8 +9,13 @@ The stock quantizers put a quantize step between a convolution and its activatio
 * activations are int8, one scale a tensor; weights are int8, symmetric, one scale an output channel, with a floor.
 
 A clamp whose bounds are known is given the scale that spans them, so that saturation does the clamping.
+
+Layers that a recipe names stay in float, with the padding in front and the activation behind: `dequantize -> pad -> layer ->
+clamp -> quantize`. Their neighbours are quantized as ever, and so are the edges of the network.
 """
 
+import difflib
+from collections.abc import Collection
 from types import SimpleNamespace
 
 import torch
@@ -28,14 +33,21 @@ from torchao.quantization.pt2e.quantizer import (
     SharedQuantizationSpec,
 )
 
+from edgekit.build.observers import MseObserver, PercentileObserver
 from edgekit.build.recipe import Recipe
+from edgekit.spec.errors import InputError
 
 __all__ = ["BEST", "WEIGHT_SCALE_FLOOR", "BestObserver", "EdgeQuantizer"]
 
 WEIGHT_SCALE_FLOOR = 2.0**-14
 """Dead channels have tiny weights, hence tiny scales and int32 biases near overflow; below this floor a weight is zero anyway."""
 
-OBSERVERS: dict[str, type[UniformQuantizationObserverBase]] = {"minmax": MinMaxObserver, "histogram": HistogramObserver}
+OBSERVERS: dict[str, type[UniformQuantizationObserverBase]] = {
+    "minmax": MinMaxObserver,
+    "histogram": HistogramObserver,
+    "percentile": PercentileObserver,
+    "mse": MseObserver,
+}
 
 BEST = 20
 """Logits a photo that keep their order and their distances."""
@@ -116,9 +128,14 @@ class EdgeQuantizer(Quantizer):
         )
 
     def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
-        """Put an annotation on every node that should run on integers."""
+        """Put an annotation on every node that should run on integers.
+
+        Raises:
+            InputError: `float-layers`; the recipe names a layer that the network lacks.
+        """
+        floats = _float_part(model, self.recipe.float_layers)
         for node in model.graph.nodes:
-            if node.op != "call_function" or _done(node):
+            if node.op != "call_function" or _done(node) or node in floats:
                 continue
             if node.target in LINEARS:
                 self._annotate_linear(node)
@@ -130,6 +147,8 @@ class EdgeQuantizer(Quantizer):
                 self._annotate_concat(node)
             elif node.target in SAME_SCALE or node.target in PADS or node.target in CLAMPS:
                 self._annotate_same_scale(node)
+        for node in floats:
+            self._annotate_float(node)
         self._widen_edges(model)
         return model
 
@@ -150,6 +169,16 @@ class EdgeQuantizer(Quantizer):
                     annotation.input_qspec_map[x] = self.entry
             if annotation.output_qspec is self.activation and any(user.op == "output" for user in node.users):
                 annotation.output_qspec = self.exit
+
+    def _annotate_float(self, node: fx.Node) -> None:
+        """Quantize the edges of the network next to a float operator, and its result once for all who read it as integers."""
+        entry = {x: self.activation for x in node.all_input_nodes if x.op == "placeholder"}
+        readers = [user for user in node.users if user.op != "output"]
+        # A reader that is float itself is to read what was computed, not what was quantized for the others.
+        integer = all(_done(user) and node in user.meta[KEY].input_qspec_map for user in readers)
+        output = self.activation if integer or len(readers) < len(node.users) else None
+        if entry or output is not None:
+            _put(node, entry, output)
 
     def _annotate_linear(self, node: fx.Node) -> None:
         inputs = {node.args[0]: self.activation, node.args[1]: self.weight}
@@ -188,6 +217,29 @@ def _activation(observer: type[UniformQuantizationObserverBase]) -> Quantization
         qscheme=torch.per_tensor_affine,
         is_dynamic=False,
     )
+
+
+def _float_part(model: fx.GraphModule, names: Collection[str]) -> dict[fx.Node, None]:
+    """The named layers, clamps behind them and paddings in front that nobody else reads, the last of the network first."""
+    layers = {node.name: node for node in model.graph.nodes if node.op == "call_function" and node.target in LINEARS}
+    for name in names:
+        if name not in layers:
+            near = difflib.get_close_matches(name, layers, n=3, cutoff=0.4) or list(layers)[:3]
+            raise InputError(
+                f"the network has no convolution or linear layer {name!r} to keep in float",
+                where="float layers",
+                fix=f"did you mean {', '.join(near)}?",
+                code="float-layers",
+            )
+    found = {layers[name] for name in names}
+    for layer in list(found):
+        users = list(layer.users)
+        if len(users) == 1 and users[0].target in CLAMPS:
+            found.add(users[0])
+    for node in reversed(model.graph.nodes):
+        if node.op == "call_function" and node.target in PADS and node.users and all(user in found for user in node.users):
+            found.add(node)
+    return dict.fromkeys(node for node in reversed(model.graph.nodes) if node in found)
 
 
 def _done(node: fx.Node) -> bool:

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from edgekit.build.chains import network_of
 from edgekit.build.construct import make_network
 from edgekit.build.facts import Facts
 from edgekit.build.network import Network
-from edgekit.build.programs import one_thread
+from edgekit.build.origin import network_of
 from edgekit.build.request import ModelSource
 from edgekit.build.settling import settle
 from edgekit.build.tensors import to_tensor
+from edgekit.build.threads import one_thread
 from edgekit.spec.errors import EdgekitError
 from edgekit.spec.manifest import Manifest
 

@@ -3,16 +3,23 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from edgekit.build.compression import Compression
+from edgekit.build.model_source import ModelSource
 from edgekit.build.pipeline import StageRun
-from edgekit.spec.model import ModelSpec
 from edgekit.spec.target import TargetProfile
+
+if TYPE_CHECKING:
+    from edgekit.build.outcome import GradedNetwork, Guarded
+    from edgekit.build.sensitivity_rows import Sensitivity
 
 __all__ = [
     "ENGINES",
     "PRECISIONS",
     "BuildRequest",
     "BuildResult",
+    "FitResult",
     "ModelSource",
     "PayloadRow",
     "Plan",
@@ -24,30 +31,6 @@ ENGINES = ("executorch", "litert", "onnx")
 """The formats that are built unless the user says otherwise."""
 
 PRECISIONS = ("int8", "fp16", "fp32")
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSource:
-    """Where a network comes from; its code was not run yet.
-
-    Attributes:
-        kind: `family` (a file with SPECS: call `make(factory, classes=...)`), `file` (the user's own: call `factory()`) or
-            `timm` (call `timm.create_model(factory)`).
-        factory: what is called or passed, see `kind`.
-        path: the family's or the user's file; None for timm.
-        spec: what is known of it. Of a user's file without SPECS the usual ImageNet preprocessing is assumed and `classes`
-            is 0: as many as the network gives. None for timm, whose registry only timm can read.
-    """
-
-    kind: str
-    factory: str
-    path: Path | None
-    spec: ModelSpec | None
-
-    @property
-    def name(self) -> str:
-        """A name for people and for folders."""
-        return self.spec.name if self.spec else self.factory
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +52,7 @@ class BuildRequest:
         seed: of random weights and of every choice by lot.
         calibration_limit: photos that set the ranges.
         store: folder of finished stages; None takes the default.
+        compression: training, teacher, pruning, guard.
     """
 
     model: ModelSource
@@ -85,6 +69,7 @@ class BuildRequest:
     seed: int = 0
     calibration_limit: int = 128
     store: Path | None = None
+    compression: Compression = Compression()  # noqa: RUF009 - frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +115,9 @@ class PayloadRow:
         latency_ms_here: median of one run on this machine, one thread; None if the engine is not installed here.
         delegate: who runs the network inside the engine, such as `XNNPACK`.
         placement: one line: what ran where, such as `1 XNNPACK call, 61 int8 operators`.
+        top1: share (0..1) of right first answers; None without labelled data.
+        interval_pp: 95 % interval of `drop_pp`.
+        n: photos it was judged on.
     """
 
     engine: str
@@ -141,11 +129,28 @@ class PayloadRow:
     latency_ms_here: float | None
     delegate: str
     placement: str
+    top1: float | None = None
+    interval_pp: tuple[float, float] | None = None
+    n: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """A finished, verified bundle and how it came about; `digest` is the bundle's own."""
+    """A finished, verified bundle and how it came about.
+
+    Attributes:
+        bundle: where it is.
+        digest: its own.
+        model: name of the network.
+        target: name of the device.
+        seconds: since the build began.
+        stages: how each went.
+        payloads: the table.
+        notes: for the user.
+        networks: float networks that were trained, on photos that no training saw.
+        guarded: how much may be lost, if that was asked.
+        sensitivities: of every layer, if they were measured.
+    """
 
     bundle: Path
     digest: str
@@ -154,4 +159,28 @@ class BuildResult:
     seconds: float
     stages: tuple[StageRun, ...]
     payloads: tuple[PayloadRow, ...]
+    notes: tuple[str, ...] = ()
+    networks: "tuple[GradedNetwork, ...]" = ()
+    guarded: "Guarded | None" = None
+    sensitivities: "tuple[Sensitivity, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FitResult:
+    """A float network that was trained, without a bundle.
+
+    Attributes:
+        checkpoint: folder that `--weights` takes.
+        model: name of the network.
+        seconds: since it began.
+        stages: how each went.
+        networks: on photos that no training saw.
+        notes: for the user.
+    """
+
+    checkpoint: Path
+    model: str
+    seconds: float
+    stages: tuple[StageRun, ...]
+    networks: "tuple[GradedNetwork, ...]"
     notes: tuple[str, ...] = ()

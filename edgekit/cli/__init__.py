@@ -12,6 +12,7 @@ __all__ = ["COMMANDS", "Commands", "group", "invoke", "main"]
 
 COMMANDS = (
     ("build", "Quantize a network once and build a verified bundle for a device."),
+    ("fit", "Train a network on labelled photos: fit, distil, prune."),
     ("run", "Run a bundle on an image."),
     ("verify", "Check a bundle on every engine here: hashes, goldens, accuracy, agreement."),
     ("inspect", "Show what a bundle holds: operators, delegates, sizes, provenance."),

@@ -10,6 +10,7 @@ from edgekit.cli import checks
 from edgekit.cli.options import PHOTOS, SEED, Milliseconds, NameList, flat, lowering_names, precision_names
 from edgekit.cli.options import command as declare
 from edgekit.cli.screen import Screen
+from edgekit.cli.training import compression, guard_options, print_guard, print_networks, training_options
 
 __all__ = ["command"]
 
@@ -17,8 +18,12 @@ __all__ = ["command"]
 @declare
 @click.option("--model", default="efficientnet_lite0", show_default=True, help="A name, path/file.py:FUNCTION or timm:NAME.")
 @click.option("--target", required=True, help="A device: a name, an alias or a .yaml file. See: edgekit targets")
-@click.option("--data", type=click.Path(path_type=Path), help="Images: class folders, a labels.csv, loose photos or an .npz.")
-@click.option("--weights", type=click.Path(path_type=Path), help="Weights of the network: .pth, .pt or .safetensors.")
+@click.option(
+    "--data", type=click.Path(path_type=Path), help="Images: class folders, train and validation, labels.csv, loose, .npz."
+)
+@click.option(
+    "--weights", type=click.Path(path_type=Path), help="Of the network: .pth, .pt, .safetensors or a checkpoint of fit."
+)
 @click.option(
     "--precision", multiple=True, type=NameList("precision", precision_names), help="int8, fp16, fp32; a list or repeated. [int8]"
 )
@@ -32,6 +37,8 @@ __all__ = ["command"]
 @click.option("--store", type=click.Path(path_type=Path), help="Folder of finished stages. [$EDGEKIT_STORE or ~/.cache/edgekit]")
 @click.option("--limit", type=PHOTOS, default=128, show_default=True, help="Photos that set the quantization ranges.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
+@guard_options
+@training_options
 def command(
     screen: Screen,
     *,
@@ -50,6 +57,7 @@ def command(
     store: Path | None,
     limit: int,
     dry_run: bool,
+    **training: Any,
 ) -> None:
     """Quantize a network once and build a verified bundle for a device."""
     from edgekit import catalog
@@ -75,6 +83,7 @@ def command(
         seed=seed,
         calibration_limit=limit,
         store=store,
+        compression=compression(training),
     )
     checks.installed_for_build(request.engines)
     if dry_run:
@@ -128,6 +137,8 @@ def _print_result(screen: Screen, result: BuildResult) -> None:
         return
     from edgekit.cli.figures import milliseconds, percent, points, size
 
+    print_networks(screen, result.networks)
+    print_guard(screen, result.guarded)
     screen.table(
         ("engine", "precision", "size", "as float", "drop, pp", "latency", "what ran where"),
         [
@@ -153,6 +164,8 @@ def _print_result(screen: Screen, result: BuildResult) -> None:
 
 
 def _result_document(result: BuildResult) -> dict[str, Any]:
+    from edgekit.spec.codec import to_json
+
     return {
         "bundle": str(result.bundle),
         "digest": result.digest,
@@ -171,8 +184,14 @@ def _result_document(result: BuildResult) -> dict[str, Any]:
                 "latency_ms_here": row.latency_ms_here,
                 "delegate": row.delegate,
                 "placement": row.placement,
+                "top1": row.top1,
+                "interval_pp": row.interval_pp,
+                "n": row.n,
             }
             for row in result.payloads
         ],
+        "networks": to_json(result.networks),
+        "guard": None if result.guarded is None else to_json(result.guarded),
+        "sensitivities": to_json(result.sensitivities),
         "notes": list(result.notes),
     }

@@ -10,7 +10,16 @@ from pathlib import Path
 
 from edgekit.spec.errors import InputError, SetupError
 
-__all__ = ["data", "installed_for_build", "out_can_be_written", "out_path", "store_can_be_written", "weights"]
+__all__ = [
+    "checkpoint_can_be_written",
+    "data",
+    "installed_for_build",
+    "installed_for_training",
+    "out_can_be_written",
+    "out_path",
+    "store_can_be_written",
+    "weights",
+]
 
 _WEIGHTS = (".pth", ".pt", ".safetensors")
 _MODULES = (
@@ -23,6 +32,8 @@ _MODULES = (
     ("ai_edge_quantizer", ("litert",)),
 )
 """Modules that a build imports, and the engines that need them; none named: all do."""
+
+_TRAINING_MODULES = ("torch", "torchvision")
 
 
 def data(path: Path | None) -> None:
@@ -49,7 +60,7 @@ def data(path: Path | None) -> None:
 
 def weights(path: Path | None) -> None:
     """Refuse `--weights` that are not there, cannot be read, or have another ending."""
-    if path is None:
+    if path is None or path.is_dir():  # a checkpoint: what it holds is checked where it is read
         return
     if path.suffix not in _WEIGHTS:
         raise InputError(
@@ -75,9 +86,19 @@ def out_path(out: Path | None, *, name: str, as_zip: bool) -> tuple[Path, bool]:
 
 def out_can_be_written(out: Path) -> None:
     """Refuse an `--out` that cannot be written or holds something that is no bundle; nothing remains of the attempt."""
-    if out.exists() and not _may_be_replaced(out):
+    _place_can_be_written(out, replaceable=_may_be_replaced(out), kind="bundle")
+
+
+def checkpoint_can_be_written(out: Path) -> None:
+    """Refuse an `--out` that cannot be written or holds something that is no checkpoint."""
+    fine = out.is_dir() and ((out / "model.json").is_file() or not any(out.iterdir()))
+    _place_can_be_written(out, replaceable=fine, kind="checkpoint")
+
+
+def _place_can_be_written(out: Path, *, replaceable: bool, kind: str) -> None:
+    if out.exists() and not replaceable:
         raise InputError(
-            f"{out} is there already and is no bundle",
+            f"{out} is there already and is no {kind}",
             where="--out",
             fix="name another place, or remove it",
             code="output-exists",
@@ -123,6 +144,15 @@ def installed_for_build(engines: Sequence[str]) -> None:
     missing = [
         module for module, needed_by in _MODULES if (not needed_by or set(needed_by) & set(engines)) and not _is_installed(module)
     ]
+    _refuse_missing(missing)
+
+
+def installed_for_training() -> None:
+    """Refuse to begin if a library that training needs is not installed; no converter is needed."""
+    _refuse_missing([module for module in _TRAINING_MODULES if not _is_installed(module)])
+
+
+def _refuse_missing(missing: Sequence[str]) -> None:
     if missing:
         raise SetupError(
             f"building needs {', '.join(missing)}",

@@ -23,10 +23,16 @@ _FROM_PAYLOAD = "the payload"
 
 @declare
 @click.argument("bundle", type=BUNDLE)
-def command(screen: Screen, *, bundle: Path) -> None:
+@click.option("--sensitivity", is_flag=True, help="Show what each layer costs when it alone is quantized, as the build measured.")
+def command(screen: Screen, *, bundle: Path, sensitivity: bool) -> None:
     """Show the payloads of BUNDLE: operators by type and dtype, delegates, sizes, rungs, provenance."""
     from edgekit.spec.bundle import open_bundle
 
+    if sensitivity:
+        from edgekit.cli.sensitivity import show
+
+        show(screen, bundle)
+        return
     with open_bundle(bundle) as reader:
         with screen.working():
             found = [_examine(reader, payload) for payload in reader.manifest.payloads]

@@ -10,9 +10,12 @@ from edgekit.spec.errors import UnknownName
 
 __all__ = [
     "BUNDLE",
+    "MINUTES",
+    "PERCENTAGE_POINTS",
     "PHOTOS",
     "POSITIVE",
     "SEED",
+    "SHARE",
     "Milliseconds",
     "NameList",
     "command",
@@ -25,6 +28,9 @@ __all__ = [
 BUNDLE = click.Path(exists=True, path_type=Path)
 POSITIVE = click.IntRange(min=1)
 PHOTOS = click.IntRange(1, 100_000)
+MINUTES = click.FloatRange(0, 100_000, min_open=True)
+SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+PERCENTAGE_POINTS = click.FloatRange(0, 100, min_open=True, max_open=True)
 SEED = click.IntRange(0, 2**32 - 1)
 
 

@@ -52,12 +52,15 @@ class _Lines:
         self._shown: set[tuple[str, bool]] = set()
 
     def __call__(self, event: Event) -> None:
+        if event.kind == "told":
+            print(f"{event.stage}: {event.note}", file=self._stream, flush=True)
+            return
         ended = event.kind in ("done", "cached", "failed")
         if not (ended or event.kind == "waiting") or (event.key, ended) in self._shown:
             return
         self._shown.add((event.key, ended))
         text = {"done": f"{event.seconds:.1f} s", "cached": "already there"}.get(event.kind, event.note)
-        print(f"[{event.index + 1}/{event.count}] {event.stage}: {text}", file=self._stream, flush=True)
+        print(f"{event.stage}: {text}", file=self._stream, flush=True)
 
 
 @contextmanager
@@ -76,6 +79,9 @@ def _bars(stream: TextIO) -> Iterator[Callable[[Event], None]]:
         tasks = {}
 
         def observe(event: Event) -> None:
+            if event.kind == "told":
+                bars.console.print(f"{event.stage}: {event.note}", highlight=False)
+                return
             if event.key not in tasks:
                 tasks[event.key] = bars.add_task(event.stage, total=1.0, note="")
             ended = event.kind in ("done", "cached")

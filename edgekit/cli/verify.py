@@ -44,9 +44,9 @@ def _verify(
     with screen.working():
         if data is None:
             return verify_bundle(bundle, threads=threads), []
-        from edgekit.build.data import open_data
+        from edgekit.build.data import held_out, open_data
 
-        images = open_data(data, limit=limit)
+        images = open_data(held_out(data), limit=limit)
         reference = None if against else _float_network(bundle)
         result = verify_bundle(bundle, data=images, float_bundle=against, float_logits=reference, threads=threads)
         if all(each.agreement_float is None for each in result.engines.values()):

@@ -111,7 +111,7 @@ def test_the_table_and_the_progress(edgekit_, asked):
     assert "1 of 2 stages already there" in done.out
     assert "a library talks" not in done.out
     lines = [line for line in done.err.splitlines() if line.startswith("[")]
-    assert lines == ["[1/2] quantize: 1.2 s", "[1/2] lower: already there"]
+    assert lines == ["quantize: 1.2 s", "lower: already there"]
 
 
 def test_dry_run_shows_the_plan_and_writes_nothing(edgekit_, asked):

@@ -14,9 +14,10 @@ from edgekit import catalog
 from edgekit.build import operators
 from edgekit.build.lowerings import Lowered
 from edgekit.build.quantize import Quantized, quantize
+from edgekit.build.recipe import Recipe
 from edgekit.runtime.verify import Comparison, compare, steps_of
 from edgekit.spec.errors import EdgekitError
-from edgekit.spec.manifest import Entry
+from edgekit.spec.manifest import Entry, Placement
 
 __all__ = ["Bench", "Payload", "Simulation"]
 
@@ -48,6 +49,7 @@ class Payload:
     Attributes:
         outputs: (n, values) float64: steps of an integer payload, else real values.
         islands: types of float operators in it.
+        placement: all of its operators, as the gate sees them.
         kernels: types of operators that the delegate left to the engine.
         calls: delegate calls, None where the engine decides when it loads.
         operators: all operators as text.
@@ -57,6 +59,7 @@ class Payload:
 
     outputs: np.ndarray | None = None
     islands: tuple[str, ...] = ()
+    placement: Placement | None = None
     kernels: tuple[str, ...] = ()
     calls: int | None = None
     operators: tuple[str, ...] = ()
@@ -109,7 +112,9 @@ class Bench:
         images = self.images(case)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            quantized = quantize(self.program(case), [image[None] for image in images])
+            quantized = quantize(
+                self.program(case), [image[None] for image in images], recipe=Recipe(float_layers=case.float_layers)
+            )
         entry, end = quantized.entry, quantized.exit
         steps = torch.clamp(torch.round(images / entry.scale) + entry.zero_point, -128, 127)
         real = _run_torch(quantized.folded, (steps - entry.zero_point) * entry.scale)
@@ -164,6 +169,7 @@ def _read_and_run(backend, suffix, lowered: Lowered, images):
     return Payload(
         outputs=np.stack(rows),
         islands=tuple(sorted({o.type for o in placement.operators if o.dtype in operators.FLOAT_TYPES})),
+        placement=placement,
         kernels=tuple(sorted(left)),
         calls=placement.delegate_calls,
         operators=tuple(f"{o.type}:{o.dtype} x {o.count}" for o in placement.operators),

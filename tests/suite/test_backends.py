@@ -5,6 +5,8 @@ import pytest
 from cases.case import Expected
 
 from edgekit import catalog
+from edgekit.build.gates import check_layers, check_payload
+from edgekit.spec.errors import GoalError
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +45,20 @@ def test_operators_are_integer_and_delegated(bench, case, backend):
     assert payload.kernels == expected.kernels, payload.operators
     if payload.calls is not None:
         assert payload.calls == expected.calls
+
+
+def test_gates_allow_the_named_float_layers_and_no_other(bench, case, backend):
+    payload = built(bench, case, backend, "int8")
+    if payload.refused:
+        return
+    quantized = bench.simulation(case).quantized
+    meant = len(case.float_layers)
+    assert len(quantized.float_layers) == meant
+    check_layers(quantized.folded, allowed=quantized.float_layers)
+    check_payload(backend, payload.placement, allowed=meant)
+    for other in {max(meant - 1, 0), meant + 1} - {meant}:
+        with pytest.raises(GoalError, match="float operators"):
+            check_payload(backend, payload.placement, allowed=other)
 
 
 def test_engines_agree(bench, case):

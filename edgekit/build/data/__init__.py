@@ -10,5 +10,19 @@ from edgekit.build.data.dataset import Crop, Dataset, Sample, Skipped
 from edgekit.build.data.folders import open_data
 from edgekit.build.data.parts import open_parts
 from edgekit.build.data.photos import sample_photos
+from edgekit.build.data.splits import Parts, class_names, held_out, open_splits, split_folders
 
-__all__ = ["Crop", "Dataset", "Sample", "Skipped", "open_data", "open_parts", "sample_photos"]
+__all__ = [
+    "Crop",
+    "Dataset",
+    "Parts",
+    "Sample",
+    "Skipped",
+    "class_names",
+    "held_out",
+    "open_data",
+    "open_parts",
+    "open_splits",
+    "sample_photos",
+    "split_folders",
+]

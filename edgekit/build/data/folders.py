@@ -10,7 +10,7 @@ from edgekit.build.data.dataset import Dataset, Sample, Skipped, check_photo, dr
 from edgekit.build.data.labels import read_labels
 from edgekit.spec.errors import InputError
 
-__all__ = ["SUFFIXES", "open_data"]
+__all__ = ["SUFFIXES", "listed_classes", "open_data"]
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".ppm", ".tif", ".tiff"})
 """Files that count as photos, in lower case."""
@@ -50,15 +50,24 @@ def open_data(path: Path, *, limit: int | None = None, seed: int = 0) -> Dataset
         raise InputError("data not found", where=str(path), fix=_FIX, code="data")
     if not path.is_dir():
         raise InputError(f"data of an unknown kind {path.suffix!r}", where=str(path), fix=_FIX, code="data")
+    listing = _listed(path)
+    if not listing.files:
+        raise InputError("no photo in the data folder", where=str(path), fix=_FIX, code="data-empty")
+    return _select(path, listing, limit, seed)
+
+
+def listed_classes(path: Path) -> tuple[str, ...]:
+    """Names of a folder's classes, before a photo is read."""
+    return _listed(path).classes
+
+
+def _listed(path: Path) -> _Listing:
     try:
-        listing = _list(path)
+        return _list(path)
     except OSError as error:
         raise InputError(
             f"data cannot be read: {error}", where=str(path), fix="check the folder's permissions", code="data"
         ) from None
-    if not listing.files:
-        raise InputError("no photo in the data folder", where=str(path), fix=_FIX, code="data-empty")
-    return _select(path, listing, limit, seed)
 
 
 def _list(root: Path) -> _Listing:

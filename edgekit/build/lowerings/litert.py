@@ -6,12 +6,15 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 # The converter reads its log settings when it is imported.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import litert_torch
 import torch
+from litert_torch._convert import litert_converter
 from litert_torch._convert.fx_passes.optimize_layout_transposes_pass import layout_rewrite
 from litert_torch.quantize.quant_config import QuantConfig
 from torch import fx, nn
@@ -56,7 +59,8 @@ def lower_integer(quantized: Quantized, *, activation_dtype: str) -> Lowered:
     _pad_before_pools(graph)
     _split_unit_clamps(graph)
     size, out = shapes(quantized.unfolded)
-    payload = _convert(graph, size, QuantConfig(pt2e_quantizer=EdgeQuantizer()))
+    with _strict() if quantized.float_layers else contextlib.nullcontext():
+        payload = _convert(graph, size, QuantConfig(pt2e_quantizer=EdgeQuantizer()))
     entry, end = quantized.entry, quantized.exit
     return Lowered(
         payload=payload,
@@ -148,6 +152,25 @@ def _cast_weights(payload: bytes) -> bytes:
             algorithm_key="float_casting",
         )
         return bytes(caster.quantize().quantized_model)
+
+
+@contextlib.contextmanager
+def _strict() -> Iterator[None]:
+    """Make the converter quantize what the graph quantizes, and nothing else.
+
+    By default it also rounds the weights of a float layer between a dequantize and a quantize operator, on a grid of its own. In
+    its strict mode it does not, but keeps the float edges, so the pass that drops them is run afterwards.
+    """
+    run_passes = litert_converter.converter_api_ext.run_convert_to_tfl_passes
+
+    def run_strictly(module: Any, manager: Any, config: Any) -> None:
+        config.strict_qdq_mode = True
+        run_passes(module, manager, config)
+        pipeline = "builtin.module(func.func(tfl-post-quantize{emit-quant-adaptor-ops=false}))"
+        litert_converter.passmanager.PassManager.parse(pipeline).run(module.operation)
+
+    with mock.patch.object(litert_converter.converter_api_ext, "run_convert_to_tfl_passes", run_strictly):
+        yield
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
 
-from edgekit.build.lowerings import Lowered, onnx_passes
+from edgekit.build.lowerings import Lowered, onnx_floats, onnx_passes
 from edgekit.build.programs import half, plain, shapes
 from edgekit.build.quantize import Quantized
 from edgekit.spec.manifest import TensorSpec
@@ -37,6 +37,7 @@ def lower_integer(quantized: Quantized, *, activation_dtype: str) -> Lowered:
     onnx_passes.clamp_integers(graph)
     onnx_passes.pad_integers(graph)
     onnx_passes.strip_edges(graph)
+    onnx_floats.keep_floats(graph)
     entry, end = quantized.entry, quantized.exit
     return Lowered(
         payload=_serialize(model),

@@ -1,4 +1,7 @@
-"""Rewrites of the graph that ExecuTorch hands to XNNPACK, on the serializer's own dataclasses, just before it is written."""
+"""Rewrites of the graph that ExecuTorch hands to XNNPACK, on the serializer's own dataclasses, just before it is written.
+
+One of its own passes is mended as well: `free_pads`.
+"""
 
 import contextlib
 from collections import Counter
@@ -7,9 +10,12 @@ from typing import Any
 from unittest import mock
 
 from executorch.backends.xnnpack import xnnpack_preprocess
+from executorch.backends.xnnpack._passes.insert_pad_qdq import InsertPadQDQPass
 from executorch.backends.xnnpack.serialization.xnnpack_graph_schema import XNNGraph
+from executorch.backends.xnnpack.utils.quant_utils import is_dequant, is_quant
+from torch import fx
 
-__all__ = ["drop_unit_transposes", "fuse_pads", "rewriting"]
+__all__ = ["drop_unit_transposes", "free_pads", "fuse_pads", "rewriting"]
 
 CONVOLUTIONS = ("XNNConv2d", "XNNDepthwiseConv2d")
 INPUTS = ("input_id", "input1_id", "input2_id", "input3_id", "input4_id", "input5_id")
@@ -28,8 +34,41 @@ def rewriting() -> Iterator[None]:
         drop_unit_transposes(graph)
         return bytes(serialize(graph, data))
 
-    with mock.patch.object(xnnpack_preprocess, "serialize_xnnpack_binary", rewrite_and_serialize):
+    insert = InsertPadQDQPass.call
+
+    def insert_and_free(self: InsertPadQDQPass, graph: fx.GraphModule) -> Any:
+        result = insert(self, graph)
+        free_pads(graph)
+        return result
+
+    with (
+        mock.patch.object(xnnpack_preprocess, "serialize_xnnpack_binary", rewrite_and_serialize),
+        mock.patch.object(InsertPadQDQPass, "call", insert_and_free),
+    ):
         yield
+
+
+def free_pads(graph: fx.GraphModule) -> int:
+    """`conv(dequantize(quantize(pad(x))), float weight)` -> `conv(pad(x), float weight)`; returns how many.
+
+    ExecuTorch quantizes every padding of a dequantized x, and then refuses a convolution of which only the input is quantized.
+    """
+    count = 0
+    for pad in [n for n in graph.graph.nodes if _calls(n, "aten.constant_pad_nd.default")]:
+        for quantize in [user for user in pad.users if is_quant(user)]:
+            for dequantize in [user for user in quantize.users if is_dequant(user)]:
+                convolutions = [user for user in dequantize.users if _calls(user, "aten.convolution.default")]
+                layers = [layer for layer in convolutions if not is_dequant(layer.args[1])]
+                for layer in layers:
+                    layer.replace_input_with(dequantize, pad)
+                count += len(layers)
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    return count
+
+
+def _calls(node: fx.Node, operator: str) -> bool:
+    return node.op == "call_function" and getattr(node.target, "__name__", "") == operator
 
 
 def fuse_pads(graph: XNNGraph) -> int:

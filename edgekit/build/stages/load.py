@@ -26,13 +26,15 @@ class Load:
     Attributes:
         network: where it comes from.
         facts: what is known of it; `classes` may be 0.
+        settles: whether a random network gets the statistics of photos; one that is trained next has no use for them.
     """
 
     network: Network
     facts: Facts
+    settles: bool = True
 
     name: ClassVar[str] = "load"
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
     accepts: ClassVar[str] = "source"
     returns: ClassVar[str] = "checkpoint"
     tools: ClassVar[tuple[str, ...]] = ("torch", "torchvision", "timm")
@@ -41,9 +43,12 @@ class Load:
         """Write `weights.pt` and `model.json`."""
         from edgekit.build.checkpoint import write_checkpoint
         from edgekit.build.construct import is_random, make_network
-        from edgekit.build.programs import one_thread
         from edgekit.build.settling import settle
+        from edgekit.build.threads import one_thread
 
+        if self.network.weights is not None and self.network.weights.path.is_dir():
+            self._copy(self.network.weights.path, out)
+            return
         progress(0.1, f"making {self.facts.name}")
         module = make_network(self.network)
         progress(0.3, "trying it on one image")
@@ -57,11 +62,29 @@ class Load:
             )
         facts = self.facts
         if is_random(self.network):
-            progress(0.4, "no trained weights: settling random ones on photos")
-            with one_thread():
-                settle(module, facts, seed=self.network.seed)
+            if self.settles:
+                progress(0.4, "no trained weights: settling random ones on photos")
+                with one_thread():
+                    settle(module, facts, seed=self.network.seed)
             facts = replace(facts, weights=RANDOM)
         write_checkpoint(out, module, facts.with_classes(classes))
+
+
+    def _copy(self, folder: Path, out: Path) -> None:
+        """A checkpoint of `edgekit fit` is one already; it is loaded once, so that a broken one is refused here."""
+        from edgekit.build.checkpoint import read_checkpoint, read_history, write_checkpoint
+        from edgekit.build.structure import read_structure
+
+        try:
+            module = read_checkpoint(folder, self.network)
+        except (OSError, RuntimeError, KeyError, ValueError) as error:
+            raise InputError(
+                f"the checkpoint cannot be loaded: {first_line(error)}",
+                where=str(folder),
+                fix="write it again with edgekit fit",
+                code="weights",
+            ) from error
+        write_checkpoint(out, module, self.facts, structure=read_structure(folder), history=read_history(folder))
 
 
 def _try(module: "nn.Module", facts: Facts, network: Network) -> int:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from edgekit.build.quantize import Quantized
 
-__all__ = ["Quantize", "read_quantized"]
+__all__ = ["Quantize", "check_layers", "read_quantized", "write_quantized"]
 
 FOLDED, UNFOLDED, SCALES = "folded.pt2", "unfolded.pt2", "quantization.json"
 
@@ -37,7 +37,7 @@ class Quantize:
     recipe: Recipe = Recipe()  # noqa: RUF009 - frozen
 
     name: ClassVar[str] = "quantize"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     accepts: ClassVar[str] = "program"
     returns: ClassVar[str] = "quantized"
     tools: ClassVar[tuple[str, ...]] = ("torch", "torchao", "numpy", "pillow")
@@ -50,7 +50,7 @@ class Quantize:
 
         facts = read_facts(source.path)
         program = programs.load(source.path / PROGRAM)
-        _check_layers(program, facts)
+        check_layers(program, facts)
         progress(0.02, "opening the photos")
         calibration, _ = self.photos.open()
         count = len(calibration)
@@ -60,18 +60,15 @@ class Quantize:
 
         quantized = quantize(program, batches(calibration, facts), recipe=self.recipe, seen=seen)
         progress(0.9, "writing")
-        programs.save(quantized.folded, out / FOLDED)
-        programs.save(quantized.unfolded, out / UNFOLDED)
-        scales = {
-            "entry": asdict(quantized.entry),
-            "exit": asdict(quantized.exit),
-            "tensors": [asdict(t) for t in quantized.tensors],
-        }
-        (out / SCALES).write_text(json.dumps(scales, sort_keys=True) + "\n", encoding="utf-8")
-        shutil.copy(source.path / FILE, out / FILE)
+        write_quantized(quantized, out, source.path)
 
 
-def _check_layers(program: "ExportedProgram", facts: Facts) -> None:
+def check_layers(program: "ExportedProgram", facts: Facts) -> None:
+    """Refuse a network without any layer to quantize.
+
+    Raises:
+        GoalError: `no-layers`.
+    """
     from edgekit.build.quantizer import LINEARS
 
     if not any(node.op == "call_function" and node.target in LINEARS for node in program.graph.nodes):
@@ -81,6 +78,22 @@ def _check_layers(program: "ExportedProgram", facts: Facts) -> None:
             fix="build with --precision fp16 or fp32",
             code="no-layers",
         )
+
+
+def write_quantized(quantized: "Quantized", out: Path, source: Path) -> None:
+    """Write both forms and every scale, and copy what is known of the network from `source`, the folder of the program."""
+    from edgekit.build import programs
+
+    programs.save(quantized.folded, out / FOLDED)
+    programs.save(quantized.unfolded, out / UNFOLDED)
+    scales = {
+        "entry": asdict(quantized.entry),
+        "exit": asdict(quantized.exit),
+        "tensors": [asdict(t) for t in quantized.tensors],
+        "float_layers": quantized.float_layers,
+    }
+    (out / SCALES).write_text(json.dumps(scales, sort_keys=True) + "\n", encoding="utf-8")
+    shutil.copy(source / FILE, out / FILE)
 
 
 def read_quantized(folder: Path) -> "Quantized":
@@ -94,5 +107,10 @@ def read_quantized(folder: Path) -> "Quantized":
         TensorQuant(t["name"], t["dtype"], t["axis"], tuple(t["scale"]), tuple(t["zero_point"])) for t in scales["tensors"]
     )
     return Quantized(
-        programs.load(folder / FOLDED), programs.load(folder / UNFOLDED), Edge(**scales["entry"]), Edge(**scales["exit"]), tensors
+        folded=programs.load(folder / FOLDED),
+        unfolded=programs.load(folder / UNFOLDED),
+        entry=Edge(**scales["entry"]),
+        exit=Edge(**scales["exit"]),
+        tensors=tensors,
+        float_layers=tuple(scales["float_layers"]),
     )

@@ -23,6 +23,8 @@ class Training:
         seed: of order, augmentation and new layers.
         device: `cpu` or `cuda`; `auto` was resolved before (`device.resolve`).
         augment: random crops, mirrored halves and colours; without it photos look as the device sees them.
+        average_epochs: how far back the running mean of the weights reaches, which is what is tuned and kept; 0 keeps the last
+            weights (Polyak and Juditsky 1992; Tarvainen and Valpola, arXiv 1703.01780, for the exponential form).
     """
 
     epochs: int = 5
@@ -36,6 +38,7 @@ class Training:
     seed: int = 0
     device: str = "cpu"
     augment: bool = True
+    average_epochs: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

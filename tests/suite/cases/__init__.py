@@ -1,7 +1,7 @@
 """Cases by family. None of them imports a backend."""
 
-from cases import blocks, convolutions, elementwise, moving, pooling
+from cases import blocks, convolutions, elementwise, mixed, moving, pooling
 
 __all__ = ["ALL"]
 
-ALL = (*convolutions.CASES, *elementwise.CASES, *pooling.CASES, *moving.CASES, *blocks.CASES)
+ALL = (*convolutions.CASES, *elementwise.CASES, *pooling.CASES, *moving.CASES, *blocks.CASES, *mixed.CASES)

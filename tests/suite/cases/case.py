@@ -44,6 +44,7 @@ class Case:
         min_snr_db: least signal-to-noise ratio of the integer simulation against the float network.
         precisions: float payloads that are built as well.
         fp16_error: largest accepted error of a half-precision payload, relative to the largest output.
+        float_layers: layers that stay in float inside the integer payload, as the exported graph names them.
         expected: backend -> how it departs from the rule.
     """
 
@@ -55,4 +56,5 @@ class Case:
     min_snr_db: float = 25.0
     precisions: tuple[str, ...] = ("fp32",)
     fp16_error: float = 5e-3
+    float_layers: tuple[str, ...] = ()
     expected: Mapping[str, Expected] = field(default_factory=dict, hash=False)

@@ -1,0 +1,138 @@
+"""What a network is taught, and what came of it."""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from edgekit.build.data import Dataset
+from edgekit.build.facts import Facts
+from edgekit.build.training.plan import SoftLabels
+from edgekit.spec.errors import InputError
+
+__all__ = ["Epoch", "Lesson", "Trained", "check_lesson"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """Photos, and who explains them.
+
+    Attributes:
+        fit: to learn from; labels may only be missing where all of the loss is the teacher's.
+        tune: decides when to stop and which epoch was best; never to report on.
+        facts: of the network: input and number of classes.
+        teacher: takes the same input, gives the same classes; None without one.
+        soft: how the student learns from the teacher; None takes the defaults.
+        unlabelled: more photos that only the teacher explains: half of each step.
+    """
+
+    fit: Dataset
+    tune: Dataset
+    facts: Facts
+    teacher: nn.Module | None = None
+    soft: SoftLabels | None = None
+    unlabelled: Dataset | None = None
+
+    @property
+    def softness(self) -> SoftLabels | None:
+        """How the student learns from the teacher; None without one."""
+        return None if self.teacher is None else self.soft or SoftLabels()
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One pass over the photos.
+
+    Attributes:
+        epoch: from 1.
+        train_loss: mean over the pass, while the weights changed.
+        train_top1: 0..1, likewise; agreement with the teacher where there are no labels.
+        tune_loss: cross entropy at its end, without label smoothing; against the teacher where there are no labels.
+        tune_top1: 0..1.
+        learning_rate: of the last step.
+        seconds: of all its steps and of the tuning.
+    """
+
+    epoch: int
+    train_loss: float
+    train_top1: float
+    tune_loss: float
+    tune_top1: float
+    learning_rate: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """How a training went.
+
+    Attributes:
+        steps: of the optimizer.
+        epochs: finished ones.
+        stopped_early: whether the tuning loss had stopped falling.
+        history: one entry an epoch.
+        best_epoch: whose weights the network has now; 0 if there was none.
+        aligned_maps: pairs of feature maps that were aligned with the teacher's.
+    """
+
+    steps: int
+    epochs: int
+    stopped_early: bool
+    history: tuple[Epoch, ...]
+    best_epoch: int
+    aligned_maps: int = 0
+
+
+def check_lesson(lesson: Lesson) -> None:
+    """Refuse photos that teach nothing.
+
+    Raises:
+        InputError: `no-photos`, `labels-missing`, `one-class`, `classes`, or `teacher-missing`.
+    """
+    for data, what in ((lesson.fit, "learn from"), (lesson.tune, "tune on")):
+        if not len(data):
+            raise InputError(
+                f"there are no photos to {what}", where=data.name, fix="give more photos with --data", code="no-photos"
+            )
+        if data.labels is None:
+            _check_teacher_suffices(lesson, data, what)
+    if lesson.unlabelled is not None and lesson.teacher is None:
+        raise InputError(
+            f"{len(lesson.unlabelled)} photos have no labels, and there is no teacher to explain them",
+            where=lesson.unlabelled.name,
+            fix="name a teacher with --teacher, or leave --unlabelled out",
+            code="teacher-missing",
+        )
+    for data in (lesson.fit, lesson.tune):
+        _check_indices(data, lesson.facts)
+    labels = set(lesson.fit.labels or ())
+    if len(labels) == 1:
+        name = lesson.fit.classes[min(labels)] if lesson.fit.classes else str(min(labels))
+        raise InputError(
+            f"all {len(lesson.fit)} photos to learn from are of one class, {name!r}: there is nothing to tell apart",
+            where=lesson.fit.name,
+            fix="add photos of other classes: --data DIR with one folder a class",
+            code="one-class",
+        )
+
+
+def _check_teacher_suffices(lesson: Lesson, data: Dataset, what: str) -> None:
+    soft = lesson.softness
+    if soft is None or soft.share < 1:
+        without = sum(sample.label is None for sample in data.samples)
+        raise InputError(
+            f"{without} of {len(data)} photos to {what} have no label",
+            where=data.name,
+            fix="put them into one folder a class and name the folder of these: --data DIR",
+            code="labels-missing",
+        )
+
+
+def _check_indices(data: Dataset, facts: Facts) -> None:
+    highest = max(data.labels or (0,))
+    if highest >= facts.classes:
+        raise InputError(
+            f"the photos have labels up to {highest}, {facts.name} has {facts.classes} classes (0..{facts.classes - 1})",
+            where=data.name,
+            fix="fit the network to this data first, or correct the labels",
+            code="classes",
+        )

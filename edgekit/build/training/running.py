@@ -1,0 +1,141 @@
+"""The steps and epochs of a training."""
+
+import math
+import time
+
+import numpy as np
+import torch
+
+from edgekit.build.pipeline import Progress
+from edgekit.build.training.checkpoints import Keeper, pack
+from edgekit.build.training.course import Course
+from edgekit.build.training.evaluate import evaluate
+from edgekit.build.training.lesson import Epoch
+from edgekit.build.training.objective import Objective, hard_loss, soft_loss
+from edgekit.build.training.samples import Samples, loader, normalise, without_labels
+from edgekit.build.training.schedule import rate
+from edgekit.build.training.seeds import STEP, seed_of
+from edgekit.spec.errors import GoalError
+
+__all__ = ["Run"]
+
+_LARGEST_NORM = 1.0
+"""Of the gradient of all weights. A new head's first gradients, or one odd photo, would else throw trained weights away."""
+
+
+class Run:
+    """Runs a course's epochs, keeps checkpoints, tells how it goes."""
+
+    def __init__(self, course: Course, keeper: Keeper, progress: Progress, x: torch.Tensor) -> None:
+        """`x` shows device and layout of the network's input."""
+        lesson, training = course.lesson, course.training
+        self.course, self.keeper, self.progress = course, keeper, progress
+        self.device = training.device
+        self.layout = torch.channels_last if x.is_contiguous(memory_format=torch.channels_last) else torch.contiguous_format
+        parts = (lesson.fit,) if lesson.unlabelled is None else (lesson.fit, without_labels(lesson.unlabelled))
+        self.samples = Samples(parts, lesson.facts, seed=training.seed, augment=training.augment)
+        self.objective = Objective(
+            course.module, lesson.teacher, course.alignment, lesson.softness, training.label_smoothing, self.device
+        )
+        self._taught: np.ndarray | None = None
+
+    def epoch(self) -> None:
+        """What is left of the epoch that runs, and its end."""
+        course = self.course
+        begun = time.monotonic() - course.sums.seconds
+        course.module.train(True)
+        batches = course.order.batches(course.epoch, start=course.step)
+        for pixels, labels in loader(self.samples, batches, device=self.device):
+            course.sums.seconds = time.monotonic() - begun
+            # Packed before the step and kept after its loss: only weights that were seen to give a number are kept.
+            packed = pack(course.state()) if self.keeper.due() else None
+            self._step(pixels, labels)
+            if packed is not None:
+                self.keeper.keep(packed)
+            self._tell()
+        self._close(begun)
+
+    def _step(self, pixels: torch.Tensor, labels: torch.Tensor) -> None:
+        course, training = self.course, self.course.training
+        count, labelled = len(labels), int((labels >= 0).sum())
+        pixels, labels = (t.to(self.device, non_blocking=True) for t in (pixels, labels))
+        torch.manual_seed(seed_of(training.seed, STEP, course.done))
+        course.optimizer.zero_grad()
+        total = torch.zeros(2, dtype=torch.float64, device=self.device)
+        parts = math.ceil(count / training.micro_batch)
+        for i in range(parts):
+            # Every so-manieth photo, so that photos without labels, which come last, are spread over all parts.
+            x = normalise(pixels[i::parts], course.lesson.facts).contiguous(memory_format=self.layout)
+            loss, correct = self.objective.part(x, labels[i::parts], count=count, labelled=labelled)
+            loss.backward()
+            total += torch.stack((loss.detach().double(), correct.double()))
+        groups = course.optimizer.param_groups
+        norm = torch.nn.utils.clip_grad_norm_([p for g in groups for p in g["params"]], _LARGEST_NORM)
+        # One transfer from the device a step.
+        loss, correct, length = torch.cat((total, norm.double().reshape(1))).tolist()
+        if not (math.isfinite(loss) and math.isfinite(length)):
+            raise self._diverged(
+                "loss" if not math.isfinite(loss) else "gradient", f"in step {course.done + 1} of {course.steps}"
+            )
+        for group in groups:
+            group["lr"] = rate(course.done, steps=course.steps, training=training)
+        course.optimizer.step()
+        course.step += 1
+        course.remember()
+        sums = course.sums
+        sums.loss += loss * count
+        sums.correct += int(correct)
+        sums.judged += labelled or count
+        sums.photos += count
+
+    def _close(self, begun: float) -> None:
+        course = self.course
+        sums = course.sums
+        learning_rate = course.optimizer.param_groups[0]["lr"]
+        means = (sums.loss / sums.photos, sums.correct / sums.judged)
+        with course.averaged():
+            loss, top1 = self._tuned()
+            if not math.isfinite(loss):
+                raise self._diverged("tuning loss", f"after step {course.done} of {course.steps}")
+            course.close_epoch(Epoch(course.epoch, *means, loss, top1, learning_rate, time.monotonic() - begun))
+        if self.keeper.path is not None:
+            self.keeper.keep(pack(course.state()))
+        self.progress(
+            course.done / course.steps, f"epoch {len(course.history)} done, tuning loss {loss:.3f}, top-1 {100 * top1:.1f} %"
+        )
+
+    def _tuned(self) -> tuple[float, float]:
+        """(loss, top-1) on the photos to tune on."""
+        course, lesson = self.course, self.course.lesson
+        logits = torch.from_numpy(self._answers(course.module)).double()
+        if lesson.tune.labels is not None:
+            labels = torch.tensor(lesson.tune.labels)
+            loss = hard_loss(logits, labels)
+        else:
+            if self._taught is None and lesson.teacher is not None:
+                self._taught = self._answers(lesson.teacher)
+            taught = torch.from_numpy(np.asarray(self._taught)).double()
+            labels = taught.argmax(1)
+            loss = soft_loss(logits, taught, temperature=1.0)
+        return float(loss) / len(logits), float((logits.argmax(1) == labels).double().mean())
+
+    def _answers(self, module: torch.nn.Module) -> np.ndarray:
+        course = self.course
+        lesson, size = course.lesson, course.training.micro_batch
+        return evaluate(module, lesson.tune, lesson.facts, device=self.device, batch_size=size)
+
+    def _tell(self) -> None:
+        course, sums = self.course, self.course.sums
+        of = f"epoch {course.epoch} of {course.training.epochs}"
+        told = f"{of}, loss {sums.loss / sums.photos:.3f}, top-1 {100 * sums.correct / sums.judged:.1f} %"
+        self.progress(course.done / course.steps, told)
+
+    def _diverged(self, what: str, when: str) -> GoalError:
+        course, path = self.course, self.keeper.path
+        kept = path is not None and path.is_file()
+        return GoalError(
+            f"the training diverged: its {what} is no finite number {when}, epoch {course.epoch} of {course.training.epochs}",
+            where=f"the last good weights are in {path}" if kept else "there are no good weights but those it began with",
+            fix=f"lower --learning-rate from {course.training.learning_rate:g} to {course.training.learning_rate / 10:g}",
+            code="diverged",
+        )

@@ -1,0 +1,34 @@
+"""How fast the weights change."""
+
+import math
+
+import torch
+from torch import nn
+
+from edgekit.build.training.plan import Training
+
+__all__ = ["optimizer_of", "rate"]
+
+
+def rate(step: int, *, steps: int, training: Training) -> float:
+    """Learning rate of a step (from 0) out of `steps`: linear warm-up, then half a cosine to zero.
+
+    Loshchilov and Hutter, SGDR (arXiv 1608.03983), section 3, without restarts.
+    """
+    warm = min(round(training.warmup * steps), steps - 1)
+    if step < warm:
+        return training.learning_rate * (step + 1) / (warm + 1)
+    return training.learning_rate * 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, steps - warm)))
+
+
+def optimizer_of(modules: tuple[nn.Module, ...], training: Training) -> torch.optim.AdamW:
+    """AdamW (Loshchilov and Hutter, arXiv 1711.05101) over all parameters that take gradients; no decay on vectors.
+
+    Vectors are biases and scales of norms: they do not overfit, and a norm's scale that decays only shrinks its layer.
+    """
+    parameters = [p for module in modules for p in module.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": training.weight_decay},
+        {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW([group for group in groups if group["params"]], lr=training.learning_rate)

@@ -1,0 +1,13 @@
+"""Random numbers that depend on nothing but their place in a training: what was interrupted goes on as if it had not been."""
+
+import numpy as np
+
+__all__ = ["LAYERS", "ORDER", "PHOTO", "STEP", "seed_of"]
+
+ORDER, PHOTO, STEP, LAYERS = range(4)
+"""What is drawn: orders of photos, crops and colours of one, dropout in one step, new layers."""
+
+
+def seed_of(seed: int, *place: int) -> int:
+    """A training's seed and non-negative numbers that say which draw it is -> 63 bits, unrelated for any two places."""
+    return int(np.random.SeedSequence((seed, *place)).generate_state(1, np.uint64)[0] >> 1)

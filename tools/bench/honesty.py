@@ -1,0 +1,86 @@
+"""Is what the guard promised kept? Its promise, made on photos to decide on, is held against resampled halves of the validation.
+
+    python tools/bench/honesty.py BUNDLE --data DIR --float FP32_BUNDLE
+
+The promise of each payload is read from the reports beside the bundle (`guard/NAME/bound`). Each of 20 halves is drawn at random
+from the photos to report on; the promise is kept where the payload's top-1 there is at least the float network's less the bound.
+Also told: how often the accuracy itself stays above the lower 95 % bound from the photos to decide on. Writes
+`honesty.report.json` beside the other reports.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from edgekit.bench.conditions import conditions
+from edgekit.bench.labels import match_labels
+from edgekit.bench.lanes import answers, open_lanes
+from edgekit.build.data import held_out, open_data
+from edgekit.build.findings import findings_folder
+from edgekit.spec.report import Measurement, Report, read_report, write_report
+
+HALVES = 20
+
+
+def main() -> None:
+    arguments = _arguments()
+    data = open_data(held_out(arguments.data))
+    folder = findings_folder(arguments.bundle)
+    right, digest = _right(arguments.bundle, data)
+    reference = next(iter(_right(arguments.float, data)[0].values()))
+    halves = _halves(len(data), arguments.seed)
+    measurements = []
+    for name, mine in right.items():
+        report = read_report(folder / f"{name}.report.json")
+        bound = _bound(report)
+        drops = np.array([100 * (reference[half].mean() - mine[half].mean()) for half in halves])
+        kept = int(np.sum(drops <= bound))
+        measurements += [
+            Measurement(f"{name}/promised", bound, "pp", 1),
+            Measurement(f"{name}/halves_kept", float(kept), "1", HALVES),
+            Measurement(f"{name}/drop", float(drops.mean()), "pp", HALVES, (float(drops.min()), float(drops.max()))),
+        ]
+        print(f"{name}: promised at most {bound:.2f} points; kept on {kept} of {HALVES} halves of {len(halves[0])} photos; "
+              f"drops {drops.min():.2f} to {drops.max():.2f}, mean {drops.mean():.2f}")  # fmt: skip
+    told = {**conditions(threads=1, runs=HALVES, engines={}), "command": " ".join(sys.argv), "interval": "smallest to largest"}
+    write_report(Report(digest, "host", "all", told["cpu"], told, tuple(measurements)), folder / "honesty.report.json")
+
+
+def _right(bundle: Path, data: object) -> tuple[dict[str, np.ndarray], str]:
+    """(payload -> (n,) bool, the bundle's digest)."""
+    with open_lanes(bundle, threads=1) as opened:
+        manifest = opened.reader.manifest
+        rung = manifest.rungs[-1]
+        labels, note = match_labels(data.labels, data.classes, opened.reader)
+        if labels is None:
+            sys.exit(note)
+        images = data.iter_images(resolution_px=rung.resolution_px, resize_px=rung.resize_px, filter=manifest.preprocess.filter)
+        found = answers(opened.lanes, images)
+        return {
+            lane.payload.id: out.argmax(1) == labels for lane, out in zip(opened.lanes, found, strict=True)
+        }, opened.reader.digest
+
+
+def _bound(report: Report) -> float:
+    wanted = f"guard/{report.conditions['chosen']}/bound"
+    return next(m.value for m in report.measurements if m.name == wanted)
+
+
+def _halves(n: int, seed: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [rng.permutation(n)[: n // 2] for _ in range(HALVES)]
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bundle", type=Path)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--float", type=Path, required=True, help="a bundle with an fp32 payload of the same network")
+    parser.add_argument("--seed", type=int, default=0)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
