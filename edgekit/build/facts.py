@@ -10,10 +10,11 @@ from edgekit.spec.errors import EdgekitError, SetupError, UnknownName
 from edgekit.spec.manifest import Preprocess, Rung
 from edgekit.spec.model import ModelSpec
 
-__all__ = ["FILE", "Facts", "facts_of", "read_facts", "write_facts"]
+__all__ = ["FILE", "TRAINED_ON", "Facts", "facts_of", "read_facts", "read_trained_on", "write_facts"]
 
 FILE = "model.json"
-LABELS = "labels.txt"
+TRAINED_ON = "trained_on.json"
+"""Beside a delivered checkpoint: the digest of the photos, in parts, that it was trained, decided and reported on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +125,9 @@ def read_facts(folder: Path) -> Facts:
 
     data = json.loads((folder / FILE).read_text(encoding="utf-8"))
     return codec.from_json(Facts, data, where=str(folder / FILE), fail=fail)
+
+
+def read_trained_on(folder: Path) -> str | None:
+    """Digest of the parts that a delivered checkpoint was trained on; None where it does not say."""
+    path = folder / TRAINED_ON
+    return str(json.loads(path.read_text(encoding="utf-8"))["splits"]) if path.is_file() else None

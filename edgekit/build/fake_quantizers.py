@@ -30,7 +30,6 @@ class ActivationRounding(ObserverBase):
 
     base: Tensor
     zero_point: Tensor
-    limit: Tensor
 
     def __init__(self, scale: float, zero_point: int, *, learned: bool = False, limit: float = math.inf) -> None:
         """Start from calibrated values."""
@@ -38,7 +37,7 @@ class ActivationRounding(ObserverBase):
         self.quant_min, self.quant_max, self.qscheme = -128, 127, torch.per_tensor_affine
         self.register_buffer("base", torch.tensor([scale]))
         self.register_buffer("zero_point", torch.tensor([zero_point], dtype=torch.int32))
-        self.register_buffer("limit", torch.tensor([limit]))
+        self.limit = limit  # no buffer: it may be infinite, and who averages weights averages buffers
         self.gain = nn.Parameter(torch.zeros(1)) if learned else None
 
     @property
@@ -47,7 +46,7 @@ class ActivationRounding(ObserverBase):
         if self.gain is None:
             return self.base
         scale = self.base * self.gain.exp()
-        return scale - (scale - torch.minimum(scale, self.limit)).detach()
+        return scale - (scale - scale.clamp(max=self.limit)).detach()
 
     def forward(self, x: Tensor) -> Tensor:
         """Any shape float32 -> the same, on the grid."""

@@ -1,11 +1,12 @@
 """Training alone: a float network and nothing that converts it, so that a machine with a GPU needs no converter."""
 
+import json
 import shutil
 import time
 from pathlib import Path
 
 from edgekit.build.chains import Chains, chains_of
-from edgekit.build.facts import FILE
+from edgekit.build.facts import FILE, TRAINED_ON
 from edgekit.build.grading import grade
 from edgekit.build.outcome import GradedNetwork
 from edgekit.build.pipeline import Observe
@@ -39,7 +40,7 @@ def fit(request: BuildRequest, *, observe: Observe = lambda event: None) -> FitR
     walk = walker.telling(observe)
     prepared = chains.prepare(walk)
     graded = grade_all(chains, prepared, walk)
-    _deliver(prepared.checkpoint.path, request.out)
+    _deliver(prepared.checkpoint.path, request.out, splits=chains.splits.folder.digest)
     return FitResult(request.out, request.model.name, time.monotonic() - begun, tuple(walker.runs.values()), graded, chains.notes)
 
 
@@ -52,11 +53,12 @@ def grade_all(chains: Chains, prepared: Prepared, walk: Walk) -> tuple[GradedNet
     return grade(prepared, learners.student.network, teacher, splits=learners.splits, walk=walk)
 
 
-def _deliver(checkpoint: Path, out: Path) -> None:
+def _deliver(checkpoint: Path, out: Path, *, splits: str) -> None:
     """Copy a checkpoint out of the store, whole or not at all."""
     try:
         with new_directory(out, replaceable=lambda path: (path / FILE).is_file()) as temporary:
             for file in sorted(checkpoint.iterdir()):
                 shutil.copyfile(file, temporary / file.name)
+            (temporary / TRAINED_ON).write_text(json.dumps({"splits": splits}) + "\n", encoding="utf-8")
     except SetupError as error:  # the place was the user's choice
         raise InputError(error.what, where=error.where, fix=error.fix, code=error.code) from error

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgekit.build.data import class_names
-from edgekit.build.facts import Facts
+from edgekit.build.facts import Facts, read_trained_on
 from edgekit.build.labels import label_list
 from edgekit.build.model_source import ModelSource
 from edgekit.build.network import Network
@@ -47,7 +47,7 @@ def learners_of(request: BuildRequest) -> Learners:
     teacher = None
     if wish.teacher is not None:
         teacher = _learner(wish.teacher.model, wish.teacher.weights, request, names, asked=False)
-    trains = student.fits or teacher is not None or wish.shapes
+    trains = student.fits or teacher is not None or wish.shapes or _was_fitted_here(request)
     if not (trains or wish.max_drop_pp is not None or wish.sensitivity):
         return Learners(student, teacher, None, None)
     if request.data_dir is None:
@@ -58,7 +58,7 @@ def learners_of(request: BuildRequest) -> Learners:
             code="data-missing",
         )
     splits, parts = choose_splits(request.data_dir, seed=request.seed, trains=trains)
-    if trains:
+    if student.fits or teacher is not None or wish.shapes:
         _check_labels(splits, request)
     return Learners(student, teacher, splits, parts)
 
@@ -85,6 +85,14 @@ def _outputs(network: Network, facts: Facts) -> int:
 
         return head_rows(network) or facts.classes
     return network.classes or facts.classes
+
+
+def _was_fitted_here(request: BuildRequest) -> bool:
+    """Whether the weights are a checkpoint fitted on the same part of the same data: then the other parts are still new."""
+    if request.weights is None or not request.weights.is_dir() or request.data_dir is None:
+        return False
+    told = read_trained_on(request.weights)
+    return told is not None and choose_splits(request.data_dir, seed=request.seed, trains=True)[0].folder.digest == told
 
 
 def _check_labels(splits: Splits, request: BuildRequest) -> None:

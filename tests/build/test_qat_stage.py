@@ -120,7 +120,7 @@ def test_progress_never_falls(tmp_path, source, data):
 
 def test_labels_that_the_network_does_not_know_are_refused(tmp_path, source):
     many = {f"c{i}": (10 * i, 200, 50) for i in range(6)}
-    with pytest.raises(InputError, match="6 classes|labels up to 5"):
+    with pytest.raises(InputError, match=r"6 classes|labels up to 5"):
         run(tmp_path, stage(parts_of(draw_photos(tmp_path / "many", each=12, colours=many))), source)
 
 

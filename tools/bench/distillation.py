@@ -10,6 +10,7 @@ import argparse
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,8 @@ from edgekit.spec.report import Measurement, Report, write_report
 def main() -> None:
     arguments = _arguments()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    rows = [_one(arguments, seed) for seed in range(arguments.seeds)]
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        rows = list(pool.map(lambda seed: _one(arguments, seed), range(arguments.seeds)))
     gains = np.array([100 * (row["student distilled"]["top1"] - row["student alone"]["top1"]) for row in rows])
     first = rows[0]
     measurements = [
@@ -80,6 +82,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--learning-rate", type=float)
     parser.add_argument("--resolution", type=int)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=1, help="seeds at a time; more than one pays on a GPU only")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--store", type=Path)
     parser.add_argument("-o", "--out", type=Path, default=Path("distillation"))

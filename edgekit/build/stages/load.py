@@ -69,7 +69,6 @@ class Load:
             facts = replace(facts, weights=RANDOM)
         write_checkpoint(out, module, facts.with_classes(classes))
 
-
     def _copy(self, folder: Path, out: Path) -> None:
         """A checkpoint of `edgekit fit` is one already; it is loaded once, so that a broken one is refused here."""
         from edgekit.build.checkpoint import read_checkpoint, read_history, write_checkpoint

@@ -50,7 +50,7 @@ class Noise:
         photos = torch.cat(list(batches(calibration.take(self.limit), facts)))
         progress(0.2, f"running {len(photos)} photos")
         with programs.one_thread():
-            found = signal_to_noise_db(programs.load(self.program.path / PROGRAM), read_quantized(source.path), photos)
+            found = signal_to_noise_db(programs.load(self.program.path / PROGRAM), read_quantized(source.path), photos=photos)
         (out / FILE).write_text(json.dumps({"snr_db": round(found, 4)}) + "\n", encoding="utf-8")
 
 
