@@ -110,7 +110,7 @@ def test_the_table_and_the_progress(edgekit_, asked):
     assert "note: a note" in done.out
     assert "1 of 2 stages already there" in done.out
     assert "a library talks" not in done.out
-    lines = [line for line in done.err.splitlines() if line.startswith("[")]
+    lines = [line for line in done.err.splitlines() if line.startswith(("quantize:", "lower:"))]
     assert lines == ["quantize: 1.2 s", "lower: already there"]
 
 

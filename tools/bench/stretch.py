@@ -12,6 +12,7 @@ Streams are written down by hand for each family, so that this shares nothing wi
 
 import argparse
 import copy
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from edgekit.build.checkpoint import read_checkpoint, write_checkpoint
 from edgekit.build.construct import make_network
 from edgekit.build.origin import network_of
 from edgekit.catalog import find_model
@@ -143,19 +145,24 @@ def _inner(module: nn.Module) -> Iterator[Stream]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--model", required=True, help="a name from `edgekit models`")
-    parser.add_argument("--weights", type=Path, help="of the network; those of its package if left out")
+    parser.add_argument("--weights", type=Path, help="file, or checkpoint of edgekit fit; those of its package if left out")
     parser.add_argument("--classes", type=int, help="outputs; as many as the weights have if left out")
     parser.add_argument("--factor", type=float, default=100.0, help="largest range / smallest range that is brought in")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("-o", "--out", type=Path, required=True, help="state dict to write")
+    parser.add_argument("-o", "--out", type=Path, required=True, help="state dict to write; a folder if a checkpoint was given")
     arguments = parser.parse_args()
-    network, _ = network_of(
+    network, facts = network_of(
         find_model(arguments.model),
         weights=arguments.weights,
         classes=arguments.classes,
         seed=arguments.seed,
         resolution_px=None,
     )
+    if arguments.weights is not None and arguments.weights.is_dir():
+        module = stretch(read_checkpoint(arguments.weights, network), factor=arguments.factor, seed=arguments.seed)
+        shutil.copytree(arguments.weights, arguments.out, dirs_exist_ok=True)
+        write_checkpoint(arguments.out, module, facts)
+        return 0
     module = stretch(make_network(network), factor=arguments.factor, seed=arguments.seed)
     torch.save(module.state_dict(), arguments.out)
     return 0
