@@ -8,8 +8,6 @@ import pytest
 SHARED = Path(os.environ.get("EDGEKIT_SHARED", Path(__file__).parents[3] / "shared"))
 CLOTHING = SHARED / "data" / "clothing"
 BUILD = "build --model efficientnet_lite0 --resolution 64 --epochs 2 --engines onnx,litert --target host --max-drop 3.0"
-    "build --model efficientnet_lite0 --resolution 64 --epochs 2 --engines onnx,litert --target host --device cpu --max-drop 3.0"
-)
 
 pytestmark = [
     pytest.mark.slow,

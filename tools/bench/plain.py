@@ -2,8 +2,8 @@
 
     python tools/bench/plain.py --model efficientnet_lite0 --weights CHECKPOINT --data DIR
 
-The same stages as a build, with the recipe `PLAIN`; every payload is run by its engine on the photos to report on. Prints the drop
-of top-1 against the float network with its paired 95 % interval: what a guarded build of the same network is held against.
+The same stages as a build, with the recipe `PLAIN`; every payload is run by its engine on the photos to report on. Prints the
+drop of top-1 against the float network with its paired 95 % interval: what a guarded build of the same network is held against.
 """
 
 import argparse
