@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgekit.bench.stats import drop_interval, resampled_drop
+from edgekit.bench.stats import drop_interval, resampled_drop, share_interval
 
 __all__ = ["Promise", "least_photos", "promise"]
 
@@ -27,6 +27,7 @@ class Promise:
         drop_pp: difference in percentage points.
         interval_pp: two-sided 95 % interval of the drop.
         bound_pp: one-sided 95 % upper bound of the drop: what may be promised.
+        metric_low: one-sided 95 % lower bound (Wilson) of the payload's own metric on photos of this kind.
     """
 
     n: int
@@ -35,6 +36,7 @@ class Promise:
     drop_pp: float
     interval_pp: tuple[float, float]
     bound_pp: float
+    metric_low: float
 
     def keeps(self, max_drop_pp: float) -> bool:
         """Whether a drop of more than `max_drop_pp` is ruled out."""
@@ -58,6 +60,7 @@ def promise(before: np.ndarray, after: np.ndarray, *, seed: int = 0) -> Promise:
         drop_pp=100 * drop,
         interval_pp=(100 * interval[0], 100 * interval[1]),
         bound_pp=100 * max(resampled, newcombe),
+        metric_low=share_interval(after, z=_Z_ONE_SIDED)[0],
     )
 
 

@@ -48,9 +48,9 @@ def drop_interval(before: np.ndarray, after: np.ndarray, *, z: float = _Z95) -> 
     return drop, (max(-1.0, drop - down), min(1.0, drop + up))
 
 
-def share_interval(right: np.ndarray) -> tuple[float, float]:
-    """(n,) bool -> 95 % interval of its mean (Wilson's)."""
-    low, high = _wilson(float(np.mean(right)), len(right), _Z95)
+def share_interval(right: np.ndarray, *, z: float = _Z95) -> tuple[float, float]:
+    """(n,) bool -> interval of its mean (Wilson's): 95 %, or by `z`."""
+    low, high = _wilson(float(np.mean(right)), len(right), z)
     return max(0.0, low), min(1.0, high)
 
 

@@ -120,7 +120,7 @@ def print_networks(screen: Screen, networks: "tuple[GradedNetwork, ...]") -> Non
 
 def print_guard(screen: Screen, guarded: "Guarded | None") -> None:
     """What each attempt costs and gained."""
-    from edgekit.cli.figures import UNKNOWN, points
+    from edgekit.cli.figures import UNKNOWN, percent, points
 
     if guarded is None:
         return
@@ -142,6 +142,6 @@ def print_guard(screen: Screen, guarded: "Guarded | None") -> None:
     if guarded.chosen.worst is not None and guarded.chosen.kept:
         worst = guarded.chosen.worst
         screen.line(
-            f"promised: INT8 costs at most {worst.bound_pp:.2f} points of {guarded.metric} (95 %, {worst.n} photos to decide on, "
-            "none of them trained or reported on)"
+            f"promised: {guarded.metric} of at least {percent(worst.metric_low)}, at most {worst.bound_pp:.2f} points below "
+            f"float (each 95 %, {worst.n} photos to decide on, none of them trained or reported on)"
         )
