@@ -37,7 +37,7 @@ class Compression:
         separable: whether plain 3x3 convolutions become depthwise and pointwise ones.
         prune: share of the parameters to remove, 0..1; None prunes nothing.
         prune_macs: share of the multiply-accumulates to remove; None prunes nothing.
-        round_to: channels that are kept are a multiple of it.
+        round_to: channels that are kept are a multiple of it; ONNX Runtime has no fast depthwise kernel for other multiples of 8.
         recovery_epochs: of distilled training after pruning or replacing; None as many as `epochs`.
         max_drop_pp: points of the metric that quantization may cost; None does not guard.
         time_budget_min: minutes that repairs may take.
@@ -54,7 +54,7 @@ class Compression:
     separable: bool = False
     prune: float | None = None
     prune_macs: float | None = None
-    round_to: int = 8
+    round_to: int = 16
     recovery_epochs: int | None = None
     max_drop_pp: float | None = None
     time_budget_min: float = 15.0

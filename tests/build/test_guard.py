@@ -106,7 +106,7 @@ def test_too_few_photos_are_refused_at_once(tmp_path, fitted):
 
 def test_plan_and_build_run_the_same_stages(tmp_path, fitted):
     model, data, checkpoint = fitted
-    request = small.request(tmp_path, model, data, weights=checkpoint, prune=0.3, recovery_epochs=1)
+    request = small.request(tmp_path, model, data, weights=checkpoint, prune=0.3, round_to=8, recovery_epochs=1)
     planned = [stage.name for chain in api.plan(request).chains for stage in chain.stages]
     result = api.build(request)
     ran = {run.name.split()[0] for run in result.stages}
