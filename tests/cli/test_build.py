@@ -160,8 +160,14 @@ PROGRAM = textwrap.dedent("""
 @pytest.mark.parametrize("as_json", [False, True])
 def test_ctrl_c_is_one_line_and_leaves_nothing(tmp_path, as_json):
     arguments = ["build", "--target", "host", "--store", str(tmp_path / "store"), *(["--json"] if as_json else [])]
+    # A shell starts background jobs with the signal ignored, and children inherit that.
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+        [sys.executable, "-c", PROGRAM, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 30
     while not (tmp_path / "ready").exists():
