@@ -29,7 +29,7 @@ _TRAINING = (
     click.option("--separable", is_flag=True, help="Replace plain 3x3 convolutions by depthwise and pointwise ones."),
     click.option("--prune", type=SHARE, metavar="RATIO", help="Remove channels that hold this share of the parameters."),
     click.option("--prune-macs", type=SHARE, metavar="RATIO", help="Remove channels that take this share of the MACs."),
-    click.option("--round-to", type=click.Choice(["8", "16"]), default="16", show_default=True, help="Channels left: a multiple."),
+    click.option("--round-to", type=click.Choice(["8", "16"]), default="16", show_default=True, help="Channels, a multiple."),
     click.option("--recovery-epochs", type=click.IntRange(0, 10_000), help="After pruning or replacing. [as --epochs]"),
 )
 
