@@ -19,7 +19,7 @@ from edgekit.build.repairs import NothingToTry, Repair, repairs
 from edgekit.build.sensitivity_rows import Sensitivity
 from edgekit.build.splits import Splits
 from edgekit.build.stages.answer import AnswerBundle, AnswerFloat, read_answers
-from edgekit.build.verdicts import class_indices, pairs_agree, promises
+from edgekit.build.verdicts import pairs_agree, promises
 from edgekit.spec.errors import GoalError, InputError
 
 __all__ = ["Verdict", "check_photos", "guard"]
@@ -149,7 +149,7 @@ class _Judged:
 
     @property
     def metric(self) -> str:
-        return "top-1" if self.splits.labelled and self._indices() is not None else "agreement with float"
+        return "top-1" if self.splits.labelled else "agreement with float"
 
     def attempt(self, repair: Repair, before: list[_Tried], start: float) -> _Tried:
         made = self.chains.bundle(self.program, self.walk, recipe=repair.recipe, quantize=repair.quantize)
@@ -157,7 +157,7 @@ class _Judged:
         asked = self.walk(repair.name, (AnswerBundle(self.splits, "tune", self.chains.facts),), made.bundle)
         answers = read_answers(asked.path)
         pairs_agree(answers)
-        found = promises(read_answers(reference.path), answers, self._indices())
+        found = promises(read_answers(reference.path), answers)
         found = {name: each for name, each in found.items() if name.endswith("-int8")}
         kept = all(each.keeps(self.max_drop_pp) for each in found.values())
         attempt = Attempt(repair.name, repair.what, found, kept, None, time.monotonic() - start)
@@ -165,10 +165,6 @@ class _Judged:
         if drops and attempt.worst:
             attempt = replace(attempt, gained_pp=min(drops) - attempt.worst.drop_pp)
         return _Tried(attempt, repair.recipe or Recipe(), made)
-
-    def _indices(self) -> tuple[int, ...] | None:
-        outputs = len(self.chains.labels) or self.chains.facts.classes
-        return class_indices(self.splits.classes, self.chains.labels, outputs)
 
 
 def _sentence(attempt: Attempt) -> str:

@@ -47,7 +47,7 @@ def learners_of(request: BuildRequest) -> Learners:
     teacher = None
     if wish.teacher is not None:
         teacher = _learner(wish.teacher.model, wish.teacher.weights, request, names, asked=False)
-    trains = student.fits or teacher is not None or wish.shapes or _was_fitted_here(request)
+    trains = student.fits or teacher is not None or wish.shapes
     if not (trains or wish.max_drop_pp is not None or wish.sensitivity):
         return Learners(student, teacher, None, None)
     if request.data_dir is None:
@@ -57,9 +57,15 @@ def learners_of(request: BuildRequest) -> Learners:
             fix="give photos: --data DIR, with one folder a class for labels",
             code="data-missing",
         )
-    splits, parts = choose_splits(request.data_dir, seed=request.seed, trains=trains)
-    if student.fits or teacher is not None or wish.shapes:
+    splits, parts = choose_splits(request.data_dir, seed=request.seed, trains=True)
+    if trains:
         _check_labels(splits, request)
+    elif splits.folder.digest != _trained_on(request.weights):
+        splits, parts = choose_splits(request.data_dir, seed=request.seed, trains=False)
+    if not student.fits:
+        names = student.facts.names or label_list(student.facts.labels, (), 0)
+        matched = splits.matched(names, _outputs(student.network, student.facts))
+        splits, parts = matched, parts if matched == splits else matched.open()
     return Learners(student, teacher, splits, parts)
 
 
@@ -87,12 +93,9 @@ def _outputs(network: Network, facts: Facts) -> int:
     return network.classes or facts.classes
 
 
-def _was_fitted_here(request: BuildRequest) -> bool:
-    """Whether the weights are a checkpoint fitted on the same part of the same data: then the other parts are still new."""
-    if request.weights is None or not request.weights.is_dir() or request.data_dir is None:
-        return False
-    told = read_trained_on(request.weights)
-    return told is not None and choose_splits(request.data_dir, seed=request.seed, trains=True)[0].folder.digest == told
+def _trained_on(weights: Path | None) -> str | None:
+    """Digest of the photos, in parts, that a checkpoint was fitted on: of the same ones, those kept apart then are still new."""
+    return read_trained_on(weights) if weights is not None and weights.is_dir() else None
 
 
 def _check_labels(splits: Splits, request: BuildRequest) -> None:

@@ -5,6 +5,7 @@ that it depends neither on the order of the photos nor on how they were batched.
 """
 
 import math
+from abc import abstractmethod
 
 import torch
 from torchao.quantization.pt2e.observer import UniformQuantizationObserverBase
@@ -50,10 +51,10 @@ class _Histogram(UniformQuantizationObserverBase):
         """Nothing seen yet.
 
         Raises:
-            NotImplementedError: another scheme than one affine scale a tensor.
+            ValueError: another scheme than one affine scale a tensor.
         """
         if qscheme != torch.per_tensor_affine or is_dynamic:
-            raise NotImplementedError(f"{type(self).__name__} sets one affine, static scale a tensor, not {qscheme}")
+            raise ValueError(f"{type(self).__name__} sets one affine, static scale a tensor, not {qscheme}")
         super().__init__(dtype=dtype, qscheme=qscheme, quant_min=quant_min, quant_max=quant_max, eps=eps)
         self.register_buffer("counts", torch.zeros(2 * BINS, dtype=torch.int64))
         self.register_buffer("limit", torch.tensor(0.0))
@@ -94,8 +95,9 @@ class _Histogram(UniformQuantizationObserverBase):
         low, high = self._ends() if self.limit > 0 else (float("inf"), float("-inf"))
         return self._calculate_qparams(torch.tensor(low), torch.tensor(high))
 
+    @abstractmethod
     def _ends(self) -> tuple[float, float]:
-        raise NotImplementedError
+        """Lowest and highest value that is not clipped."""
 
     def _filled(self) -> tuple[torch.Tensor, torch.Tensor]:
         """(middles, counts) of the bins that hold a value, float64."""

@@ -9,7 +9,8 @@ from edgekit.build.artifact import Pinned, pin
 from edgekit.build.facts import FILE, Facts, facts_of, read_facts
 from edgekit.build.model_source import ModelSource
 from edgekit.build.network import Network
-from edgekit.spec.errors import InputError, SetupError
+from edgekit.build.user_code import first_line
+from edgekit.spec.errors import EdgekitError, InputError, SetupError
 from edgekit.spec.model import WeightsSource
 
 __all__ = ["network_of", "version_of"]
@@ -53,7 +54,15 @@ def _of_checkpoint(source: ModelSource, folder: Path, *, seed: int, resolution_p
             fix="name a folder that edgekit fit wrote, or a file of weights",
             code="weights",
         )
-    facts = read_facts(folder)
+    try:
+        facts = read_facts(folder)
+    except (ValueError, EdgekitError) as error:
+        raise InputError(
+            f"the checkpoint's {FILE} cannot be read: {first_line(error)}",
+            where=str(folder / FILE),
+            fix="write the checkpoint again with edgekit fit",
+            code="weights",
+        ) from error
     if facts.name != (source.name if source.spec else source.factory):
         raise InputError(
             f"the checkpoint is of {facts.name}, not of {source.name}",

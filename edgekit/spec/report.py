@@ -106,6 +106,8 @@ def read_report(path: Path) -> Report:
         return report_from_bytes(path.read_bytes())
     except OSError as error:
         raise _refuse(f"cannot read: {error.strerror}", str(path)) from error
+    except InputError as error:
+        raise InputError(error.what, where=f"{path}, {error.where}", fix=error.fix, code=error.code) from error
 
 
 def write_report(report: Report, path: Path) -> None:
@@ -131,4 +133,4 @@ def _check(measurement: Measurement, *, where: str) -> None:
 
 
 def _refuse(what: str, where: str) -> InputError:
-    return InputError(what, where=where, fix="measure again with edgekit bench", code="report")
+    return InputError(what, where=where, fix="measure again: edgekit bench, or the build that wrote it", code="report")

@@ -140,7 +140,7 @@ def test_nothing_seen(observer):
 
 
 def test_channels_are_refused():
-    with pytest.raises(NotImplementedError, match="one affine"):
+    with pytest.raises(ValueError, match="one affine"):
         MseObserver(qscheme=torch.per_channel_affine)
 
 

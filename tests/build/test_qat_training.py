@@ -7,7 +7,7 @@ import pytest
 import torch
 from qat_toys import Fixed, calibration, exported, fitted, modern, narrowed, pictures, relu6, top1
 from torch import nn
-from training_toys import lesson_in, plan
+from training_toys import plan
 
 from edgekit import catalog
 from edgekit.build.batched import Batched, batchable, expose_weights
@@ -20,29 +20,15 @@ from edgekit.build.quantize import integer_graph, quantize
 from edgekit.build.recipe import PLAIN, Recipe
 from edgekit.build.training import checkpoints
 from edgekit.build.training.plan import SoftLabels
-from edgekit.build.training.samples import without_labels
 from edgekit.build.training.trainer import train
 from edgekit.build.walk import linears
 from edgekit.runtime.verify import steps_of
 from edgekit.spec.errors import InputError
 from edgekit.spec.manifest import Entry
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("one_thread")]
 
 TRAINING = plan(learning_rate=1e-3, micro_batch=6)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def lesson(tmp_path_factory):
-    return lesson_in(tmp_path_factory.mktemp("photos"))
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +138,7 @@ def test_equalised_graphs_are_trained_too(programs_of, lesson):
 
 
 def test_without_labels_the_float_network_teaches_alone(programs_of, lesson):
-    bare = replace(lesson, fit=without_labels(lesson.fit), tune=without_labels(lesson.tune), soft=SoftLabels(2.0, 1.0))
+    bare = replace(lesson, fit=lesson.fit.without_labels(), tune=lesson.tune.without_labels(), soft=SoftLabels(2.0, 1.0))
     _, told = train_quantized(programs_of["relu6"], calibration(lesson.fit), lesson=bare, training=TRAINING, recipe=PLAIN)
     assert told.history[-1].tune_top1 > 0.9
     with pytest.raises(InputError, match="no label"):

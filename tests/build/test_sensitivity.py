@@ -7,7 +7,6 @@ import torch
 from qat_toys import Fixed, Squeeze, calibration, exported, fitted, modern, pictures, relu6, top1
 from torch import nn
 from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
-from training_toys import lesson_in
 
 from edgekit.build.layer_names import module_of, modules_of
 from edgekit.build.programs import load, run_each, save
@@ -18,18 +17,7 @@ from edgekit.build.sensitivity import guilty, sensitivities
 from edgekit.build.sensitivity_rows import Sensitivity, read_sensitivities, write_sensitivities
 from edgekit.build.walk import linears
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def lesson(tmp_path_factory):
-    return lesson_in(tmp_path_factory.mktemp("photos"))
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def five(lesson):

@@ -97,3 +97,22 @@ def test_value_holds_the_content_not_the_place(folders, tmp_path):
     ours, judged = photos_.open()
     assert digests(ours) == digests(calibration) <= digests(parts.fit)
     assert digests(judged) == digests(parts.report)
+
+
+def test_labels_become_the_indices_of_the_network_by_name(folders):
+    splits, parts = choose_splits(folders, seed=0, trains=True)
+    network = ("zebra", "cat", "bee", "ant")
+    seen = splits.matched(network, 4).open()
+    for mine, theirs in ((parts.fit, seen.fit), (parts.tune, seen.tune), (parts.report, seen.report)):
+        assert [network[i] for i in theirs.labels] == [mine.classes[i] for i in mine.labels]
+    assert {0, 1, 2, 3} > set(seen.fit.labels) == {1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("names", "outputs", "labelled"), [((), 3, True), ((), 0, True), ((), 7, False), (("ant", "dog"), 2, False)]
+)
+def test_labels_of_other_classes_are_dropped_and_those_of_as_many_kept(folders, names, outputs, labelled):
+    splits, parts = choose_splits(folders, seed=0, trains=False)
+    seen = splits.matched(names, outputs)
+    assert seen.labelled is labelled
+    assert seen.open().tune.labels == (parts.tune.labels if labelled else None)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from training_toys import FACTS, equal, lesson_in, plain, plan, tiny
+from training_toys import FACTS, equal, plain, plan, tiny
 
 from edgekit.build.tensors import pictures, to_tensor
 from edgekit.build.training import running
@@ -19,18 +19,7 @@ from edgekit.build.training.trainer import train
 from edgekit.build.training.trial import undisturbed
 from edgekit.spec.errors import InputError, SetupError
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def lesson(tmp_path_factory):
-    return lesson_in(tmp_path_factory.mktemp("photos"))
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def top1(module, data):
@@ -149,8 +138,22 @@ def test_it_stops_when_tuning_no_longer_gains_and_keeps_the_best_epoch(lesson):
     assert trained.epochs == 4
     assert trained.best_epoch == 2
     assert int(module.epoch) == 3  # the weights of the second epoch, not of the fourth
-    assert not train(Scripted(script), blue, plan(epochs=4, patience=2)).stopped_early
-    assert train(Scripted(script), blue, plan(epochs=5, patience=0)).best_epoch == 5
+    assert not train(Scripted(script), blue, plan(epochs=4, patience=2, average_epochs=0.0)).stopped_early
+    assert train(Scripted(script), blue, plan(epochs=5, patience=0, average_epochs=0.0)).best_epoch == 5
+
+
+def test_what_is_kept_is_the_mean_of_the_weights_of_the_last_epoch(lesson):
+    module = plain()
+    seen = [module[0].weight.detach().clone()]
+
+    def note(fraction, told):
+        if "done" not in told:  # after each step, not after the epoch
+            seen.append(module[0].weight.detach().clone())
+
+    trained = train(module, lesson, plan(epochs=1), progress=note)
+    assert len(seen) == 1 + trained.steps
+    torch.testing.assert_close(module[0].weight, torch.stack(seen).mean(0), rtol=1e-5, atol=1e-7)
+    assert not torch.equal(module[0].weight, seen[-1])
 
 
 def test_photos_without_augmentation_look_as_at_run_time(lesson):

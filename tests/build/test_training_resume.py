@@ -4,9 +4,8 @@ import errno
 import os
 
 import pytest
-import torch
 from torch import nn
-from training_toys import FACTS, equal, lesson_in, plan, tiny
+from training_toys import FACTS, equal, plan, tiny
 
 from edgekit.build.training import checkpoints
 from edgekit.build.training.plan import SoftLabels
@@ -17,17 +16,7 @@ TRAINING = plan(epochs=3, augment=True, micro_batch=5)
 STEPS = 15
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def lesson(tmp_path_factory):
-    return lesson_in(tmp_path_factory.mktemp("photos"))
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture

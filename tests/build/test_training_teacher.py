@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from training_toys import COLOURS, FACTS, draw_photos, equal, lesson_in, plan, tiny
+from training_toys import COLOURS, FACTS, draw_photos, equal, plan, tiny
 
 from edgekit.build.data import Dataset, open_data
 from edgekit.build.training.evaluate import evaluate
@@ -15,23 +15,11 @@ from edgekit.build.training.features import Alignment, last_maps, pairs_of
 from edgekit.build.training.lesson import Lesson
 from edgekit.build.training.objective import Objective, hard_loss, soft_loss
 from edgekit.build.training.plan import SoftLabels
-from edgekit.build.training.samples import without_labels
 from edgekit.build.training.teacher import as_seen_by
 from edgekit.build.training.trainer import train
 from edgekit.spec.errors import InputError
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def lesson(tmp_path_factory):
-    return lesson_in(tmp_path_factory.mktemp("photos"))
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +44,7 @@ def test_photos_without_a_label_count_nothing_in_the_hard_loss():
 
 
 def test_a_student_learns_from_the_teacher_without_a_single_label(lesson, teacher):
-    bare = Lesson(without_labels(lesson.fit), without_labels(lesson.tune), FACTS, teacher, SoftLabels(share=1.0))
+    bare = Lesson(lesson.fit.without_labels(), lesson.tune.without_labels(), FACTS, teacher, SoftLabels(share=1.0))
     student = tiny()
     trained = train(student, bare, plan(epochs=8))
     found = evaluate(student, lesson.tune, FACTS).argmax(1)
@@ -177,7 +165,7 @@ def test_unlabelled_photos_teach_too(lesson, teacher):
     train(a, taught, plan(epochs=2))
     train(b, more, plan(epochs=2))
     # Labels of photos that count as unlabelled are not looked at.
-    train(c, dataclasses.replace(more, unlabelled=without_labels(lesson.fit)), plan(epochs=2))
+    train(c, dataclasses.replace(more, unlabelled=lesson.fit.without_labels()), plan(epochs=2))
     assert not equal(a, b)
     assert equal(b, c)
 
@@ -192,11 +180,11 @@ def refused(lesson, module=None):
 
 def test_lessons_that_teach_nothing_are_refused(lesson, teacher, tmp_path):
     replace = dataclasses.replace
-    error = refused(replace(lesson, fit=without_labels(lesson.fit)))
+    error = refused(replace(lesson, fit=lesson.fit.without_labels()))
     assert (error.code, "--data" in error.fix) == ("labels-missing", True)
     assert error.what == "60 of 60 photos to learn from have no label"
-    assert refused(replace(lesson, tune=without_labels(lesson.tune))).code == "labels-missing"
-    assert refused(replace(lesson, fit=without_labels(lesson.fit), teacher=teacher)).code == "labels-missing"
+    assert refused(replace(lesson, tune=lesson.tune.without_labels())).code == "labels-missing"
+    assert refused(replace(lesson, fit=lesson.fit.without_labels(), teacher=teacher)).code == "labels-missing"
     assert refused(replace(lesson, fit=Dataset("none", ()))).code == "no-photos"
     assert refused(replace(lesson, tune=Dataset("none", ()))).code == "no-photos"
     assert refused(replace(lesson, unlabelled=lesson.fit)).code == "teacher-missing"

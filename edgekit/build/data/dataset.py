@@ -89,6 +89,16 @@ class Dataset:
         found = tuple(s.label for s in self.samples if s.label is not None)
         return found if found and len(found) == len(self.samples) else None
 
+    def without_labels(self) -> "Dataset":
+        """The same photos, of which nobody says what they show."""
+        return dataclasses.replace(self, samples=tuple(dataclasses.replace(s, label=None) for s in self.samples), classes=())
+
+    def with_classes(self, classes: tuple[str, ...]) -> "Dataset":
+        """The same pictures with the class indices of `classes`, among which all of its own must be."""
+        index = [classes.index(name) for name in self.classes]
+        samples = tuple(s if s.label is None else dataclasses.replace(s, label=index[s.label]) for s in self.samples)
+        return dataclasses.replace(self, samples=samples, classes=classes)
+
     def take(self, n: int, seed: int = 0) -> "Dataset":
         """At most `n` samples, the same for the same seed, spread evenly over the classes."""
         chosen = sorted(draw([s.label for s in self.samples], seed)[:n])

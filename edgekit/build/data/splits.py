@@ -108,6 +108,4 @@ def _with_classes(data: Dataset, classes: tuple[str, ...], *, where: Path) -> Da
             fix="use the same class folders in both",
             code="data-classes",
         )
-    index = [classes.index(name) for name in data.classes]
-    samples = tuple(s if s.label is None else dataclasses.replace(s, label=index[s.label]) for s in data.samples)
-    return dataclasses.replace(data, samples=samples, classes=classes)
+    return data.with_classes(classes)

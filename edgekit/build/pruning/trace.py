@@ -17,6 +17,7 @@ from edgekit.build.pruning.costs import Costs, Extent, TensorCost
 from edgekit.build.pruning.groups import ChannelGroup, Skipped, Slice, Traced
 from edgekit.build.pruning.proof import proved
 from edgekit.build.pruning.refusals import refuse_branches, untraceable
+from edgekit.build.training.size import places_of
 from edgekit.build.user_code import FAILURES, first_line
 from edgekit.spec.errors import InputError
 
@@ -193,7 +194,7 @@ def _costs(module: nn.Module, groups: Iterable[ChannelGroup], image: torch.Tenso
     for index, group in enumerate(groups):
         for each in group.slices:
             axes.setdefault(each.tensor, {}).setdefault(each.axis, []).append((index, each))
-    positions = _positions(module, image)
+    positions = places_of(module, image)
     tensors = []
     for key, tensor in module.named_parameters():
         governed = axes.get(key, {})
@@ -210,24 +211,6 @@ def _extent(size: int, found: list[tuple[int, Slice]]) -> Extent:
         parts.append((index, len(taken) // len(set(taken))))
         size -= len(taken)
     return Extent(size, tuple(parts))
-
-
-def _positions(module: nn.Module, image: torch.Tensor) -> dict[str, int]:
-    """Weight -> places of the output where each of its values is multiplied once, in the layers that `size.macs_of` counts."""
-    found: dict[str, int] = {}
-    names = {layer: name for name, layer in module.named_modules()}
-
-    def count(layer: nn.Module, _: object, output: torch.Tensor) -> None:
-        key = f"{names[layer]}.weight"
-        found[key] = found.get(key, 0) + output.numel() // layer.weight.shape[0]
-
-    counted = [layer for layer in names if isinstance(layer, nn.Conv2d | nn.Conv1d | nn.Linear)]
-    hooks = [layer.register_forward_hook(count) for layer in counted]
-    with torch.no_grad():
-        module(image)
-    for hook in hooks:
-        hook.remove()
-    return found
 
 
 def _priced(groups: Iterable[ChannelGroup], costs: Costs) -> tuple[ChannelGroup, ...]:

@@ -78,7 +78,7 @@ class Load:
             module = read_checkpoint(folder, self.network)
         except (OSError, RuntimeError, KeyError, ValueError) as error:
             raise InputError(
-                f"the checkpoint cannot be loaded: {first_line(error)}",
+                f"the checkpoint cannot be loaded: {first_line(error).partition('. ')[0]}",
                 where=str(folder),
                 fix="write it again with edgekit fit",
                 code="weights",

@@ -102,9 +102,11 @@ class Course:
         """Let the weights after a step into their mean, whose memory grows with the steps up to its length."""
         memory = min(self.done, max(1, round(self.training.average_epochs * self.order.steps)))
         now = self.module.state_dict()
+        learned = {name for name, parameter in self.module.named_parameters() if parameter.is_floating_point()}
         for key, mean in self.average.items():
             value = now[key].detach()
-            if mean.is_floating_point() and mean.shape == value.shape:
+            # Other buffers, such as ranges that begin at infinity, have no mean.
+            if key in learned or key.endswith(("running_mean", "running_var")):
                 mean.lerp_(value, 1 / (memory + 1))
             else:
                 self.average[key] = value.clone()

@@ -12,7 +12,7 @@ from edgekit.build.training.course import Course
 from edgekit.build.training.evaluate import evaluate
 from edgekit.build.training.lesson import Epoch
 from edgekit.build.training.objective import Objective, hard_loss, soft_loss
-from edgekit.build.training.samples import Samples, loader, normalise, without_labels
+from edgekit.build.training.samples import Samples, loader, normalise
 from edgekit.build.training.schedule import rate
 from edgekit.build.training.seeds import STEP, seed_of
 from edgekit.spec.errors import GoalError
@@ -32,7 +32,7 @@ class Run:
         self.course, self.keeper, self.progress = course, keeper, progress
         self.device = training.device
         self.layout = torch.channels_last if x.is_contiguous(memory_format=torch.channels_last) else torch.contiguous_format
-        parts = (lesson.fit,) if lesson.unlabelled is None else (lesson.fit, without_labels(lesson.unlabelled))
+        parts = (lesson.fit,) if lesson.unlabelled is None else (lesson.fit, lesson.unlabelled.without_labels())
         self.samples = Samples(parts, lesson.facts, seed=training.seed, augment=training.augment)
         self.objective = Objective(
             course.module, lesson.teacher, course.alignment, lesson.softness, training.label_smoothing, self.device

@@ -1,6 +1,5 @@
 """Photos for a training. What each looks like and when it comes depends on seed, epoch and index alone, never on the past."""
 
-import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from edgekit.build.facts import Facts
 from edgekit.build.training.device import workers
 from edgekit.build.training.seeds import ORDER, PHOTO, seed_of
 
-__all__ = ["NO_LABEL", "Key", "Order", "Samples", "loader", "normalise", "without_labels"]
+__all__ = ["NO_LABEL", "Key", "Order", "Samples", "loader", "normalise"]
 
 NO_LABEL = -1
 
@@ -137,11 +136,6 @@ def loader(samples: Samples, batches: list[list[Key]], *, device: str) -> DataLo
 
 def _collate(items: list[tuple[np.ndarray, int]]) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.from_numpy(np.stack([pixels for pixels, _ in items])), torch.tensor([label for _, label in items])
-
-
-def without_labels(data: Dataset) -> Dataset:
-    """The same photos, of which nobody says what they show."""
-    return dataclasses.replace(data, samples=tuple(dataclasses.replace(s, label=None) for s in data.samples))
 
 
 def normalise(pixels: torch.Tensor, facts: Facts) -> torch.Tensor:
