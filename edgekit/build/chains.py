@@ -175,8 +175,10 @@ def _labels(student: Learner, calibration: Dataset) -> tuple[str, ...]:
 def _fit_notes(learners: Learners) -> list[str]:
     if learners.splits is None or not learners.splits.trains or learners.parts is None:
         return []
-    parts = learners.parts
-    return [f"trained on {len(parts.fit)} photos, decided on {len(parts.tune)}, reported on {len(parts.report)}"]
+    parts, weights = learners.parts, learners.student.network.weights
+    now = learners.student.fits or learners.teacher is not None or weights is None or not weights.path.is_dir()
+    who = "" if now else "the checkpoint was "
+    return [f"{who}trained on {len(parts.fit)} photos; decided on {len(parts.tune)}, reported on {len(parts.report)}"]
 
 
 def _photo_notes(calibration: Dataset) -> list[str]:

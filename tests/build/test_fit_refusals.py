@@ -100,3 +100,29 @@ def test_a_full_disk_during_a_checkpoint_keeps_the_one_before(tmp_path, model, m
     monkeypatch.undo()
     assert fit(request).networks[0].n > 0
     assert not list((request.store / "resume").rglob("training.pt"))
+
+
+@pytest.fixture
+def checkpoint(tmp_path, model):
+    data = small.photos(tmp_path / "data", each=20)
+    return data, fit(small.request(tmp_path, model, data, epochs=1)).checkpoint
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "told"),
+    [
+        ("weights.pt", b"no weights", "damaged"),
+        ("weights.pt", None, "damaged"),
+        ("model.json", b'{"name": "tiny"', "model.json"),
+        ("model.json", b'{"name": "other"}', "model.json"),
+    ],
+)
+def test_a_damaged_checkpoint(tmp_path, model, checkpoint, file, content, told):
+    """`None` cuts the file in half, as an interrupted copy does."""
+    data, folder = checkpoint
+    whole = (folder / file).read_bytes()
+    (folder / file).write_bytes(whole[: len(whole) // 2] if content is None else content)
+    error = refused(small.request(tmp_path / "again", model, data, weights=folder, prune=0.3))
+    assert error.code == "weights"
+    assert told in f"{error.what} {error.where}"
+    assert not (tmp_path / "again" / "out").exists()

@@ -71,16 +71,18 @@ class Load:
 
     def _copy(self, folder: Path, out: Path) -> None:
         """A checkpoint of `edgekit fit` is one already; it is loaded once, so that a broken one is refused here."""
-        from edgekit.build.checkpoint import read_checkpoint, read_history, write_checkpoint
+        from edgekit.build.checkpoint import WEIGHTS, read_checkpoint, read_history, write_checkpoint
+        from edgekit.build.construct import read_weights
         from edgekit.build.structure import read_structure
 
+        read_weights(folder / WEIGHTS)  # says in words what is wrong with the file
         try:
             module = read_checkpoint(folder, self.network)
         except (OSError, RuntimeError, KeyError, ValueError) as error:
             raise InputError(
-                f"the checkpoint cannot be loaded: {first_line(error).partition('. ')[0]}",
+                f"the checkpoint is not of this network: {first_line(error).rstrip(':')}",
                 where=str(folder),
-                fix="write it again with edgekit fit",
+                fix="write it again with edgekit fit, or name the model that it was fitted from",
                 code="weights",
             ) from error
         write_checkpoint(out, module, self.facts, structure=read_structure(folder), history=read_history(folder))
