@@ -1,8 +1,10 @@
 """What the user sees of an error: what, where and fix, as three lines on stderr or as a JSON document on stdout."""
 
 import errno
+import os
 import sys
 import traceback
+from pathlib import Path
 
 import click
 
@@ -12,6 +14,9 @@ from edgekit.spec.errors import EdgekitError, InputError, SetupError
 __all__ = ["INTERRUPTED", "exit_code"]
 
 INTERRUPTED = 130
+
+_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
+"""Our own code, wherever it is installed: a user's folder may be called edgekit too."""
 
 
 def exit_code(error: BaseException, screen: Screen) -> int:
@@ -67,7 +72,7 @@ def _usage(error: click.ClickException) -> EdgekitError:
 def _place(error: BaseException) -> str:
     """The stage if the error passed one, and the line it came from."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "edgekit" in frame.filename] or list(frames)
+    own = [frame for frame in frames if frame.filename.startswith(_PACKAGE)] or list(frames)
     line = f"{own[-1].filename.rpartition('/')[2]}:{own[-1].lineno}" if own else ""
     return ", ".join([*getattr(error, "__notes__", ()), line])
 

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -20,6 +21,9 @@ from edgekit.spec.errors import InputError
 __all__ = ["PROGRAM", "Export"]
 
 PROGRAM = "program.pt2"
+
+_PACKAGE = f"{Path(__file__).parents[2]}{os.sep}"
+"""Our own code, wherever it is installed: a user's folder may be called edgekit too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,5 +98,5 @@ def _source_line(error: BaseException, network: Network) -> str:
         frames += [(name, int(line)) for name, line in re.findall(r'File "([^"]+)", line (\d+)', str(cause))]
         cause = cause.__cause__
     own = None if network.file is None else str(network.file.path.resolve())
-    mine = [f for f in frames if f[0] == own] or [f for f in frames if "site-packages" not in f[0] and "edgekit" not in f[0]]
+    mine = [f for f in frames if f[0] == own] or [f for f in frames if "site-packages" not in f[0] and not f[0].startswith(_PACKAGE)]
     return f"{mine[-1][0]}:{mine[-1][1]}" if mine else network.factory
