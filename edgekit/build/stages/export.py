@@ -98,5 +98,6 @@ def _source_line(error: BaseException, network: Network) -> str:
         frames += [(name, int(line)) for name, line in re.findall(r'File "([^"]+)", line (\d+)', str(cause))]
         cause = cause.__cause__
     own = None if network.file is None else str(network.file.path.resolve())
-    mine = [f for f in frames if f[0] == own] or [f for f in frames if "site-packages" not in f[0] and not f[0].startswith(_PACKAGE)]
+    others = [f for f in frames if "site-packages" not in f[0] and not f[0].startswith(_PACKAGE)]
+    mine = [f for f in frames if f[0] == own] or others
     return f"{mine[-1][0]}:{mine[-1][1]}" if mine else network.factory
