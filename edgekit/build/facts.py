@@ -61,6 +61,14 @@ class Facts:
         """The single rung of an uncut network."""
         return Rung("main", resolution_px=self.resolution_px, resize_px=self.resize_px)
 
+    def uncropped(self) -> "Facts":
+        """All of the shorter side in the input, as training shows it.
+
+        Training crops and so enlarges what is seen; a centre crop of a resized photo enlarges it the same way (Touvron et al.,
+        FixRes, arXiv 1906.06423), but throws its edges away. With mild training crops these are worth more: docs/compression.md.
+        """
+        return replace(self, resize_px=self.resolution_px)
+
     def with_classes(self, classes: int) -> "Facts":
         """The number of outputs, once the network has shown it; a label list of another length is dropped."""
         if classes == self.classes:

@@ -72,8 +72,8 @@ def _of_checkpoint(source: ModelSource, folder: Path, *, seed: int, resolution_p
         )
     network = _network(source, pin(folder), facts.classes, seed)
     if resolution_px is not None and resolution_px != facts.resolution_px:
-        told = facts_of(source, resolution_px=resolution_px, weights="", weights_sha256="")
-        facts = replace(facts, resolution_px=resolution_px, resize_px=told.resize_px)
+        resize_px = round(facts.resize_px * resolution_px / facts.resolution_px)
+        facts = replace(facts, resolution_px=resolution_px, resize_px=resize_px)
     return network, facts
 
 

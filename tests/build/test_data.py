@@ -243,6 +243,15 @@ def test_split_is_disjoint_and_complete(class_folders):
     assert len(ours) + len(rest) == len(data)
 
 
+def test_split_keeps_the_proportions_of_the_classes(tmp_path):
+    for start, (name, count) in enumerate((("many", 40), ("some", 20), ("few", 5))):
+        for i in range(count):
+            photo(tmp_path / name / f"{i}.png", seed=100 * start + i)
+    ours, rest = open_data(tmp_path).split(13)
+    assert [ours.labels.count(i) for i in range(3)] == [1, 8, 4]  # of few, many, some: one in five
+    assert [rest.labels.count(i) for i in range(3)] == [4, 32, 16]
+
+
 @pytest.mark.parametrize(("n", "m", "expected"), [(4, 2, (4, 2)), (100, 50, (6, 3)), (1, 1, (1, 1))])
 def test_parts_of_the_users_data(class_folders, n, m, expected):
     calibration, judging = open_parts(class_folders, calibration=n, judging=m)

@@ -105,8 +105,11 @@ class Dataset:
         return dataclasses.replace(self, samples=tuple(self.samples[i] for i in chosen))
 
     def split(self, n: int, seed: int = 0) -> tuple["Dataset", "Dataset"]:
-        """(n samples drawn as `take` does, all others)."""
-        chosen = frozenset(draw([s.label for s in self.samples], seed)[:n])
+        """(n samples, all others): both hold the classes in the proportions of the whole, which `take` does not.
+
+        An even draw would take most of a rare class away from the photos to train on, and decide on other shares than it meets.
+        """
+        chosen = frozenset(_draw_in_proportion([s.label for s in self.samples], seed)[:n])
         inside = tuple(s for i, s in enumerate(self.samples) if i in chosen)
         outside = tuple(s for i, s in enumerate(self.samples) if i not in chosen)
         return dataclasses.replace(self, samples=inside), dataclasses.replace(self, samples=outside)
@@ -174,14 +177,25 @@ def _load(data: bytes, path: Path, *, draft: bool) -> np.ndarray:
 
 def draw(labels: Iterable[int | None], seed: int) -> list[int]:
     """Indices of all items in the order to take them: round robin over the labels, each label's items shuffled by `seed`."""
+    shuffled = _shuffled(labels, seed)
+    rounds = max((len(group) for group in shuffled), default=0)
+    return [group[r] for r in range(rounds) for group in shuffled if r < len(group)]
+
+
+def _draw_in_proportion(labels: Iterable[int | None], seed: int) -> list[int]:
+    """Indices of all items in an order of which every beginning holds the labels in the proportions of the whole."""
+    places = [((k + 0.5) / len(group), i) for group in _shuffled(labels, seed) for k, i in enumerate(group)]
+    return [i for _, i in sorted(places, key=lambda place: place[0])]
+
+
+def _shuffled(labels: Iterable[int | None], seed: int) -> list[list[int]]:
+    """Indices of each label's items, shuffled by `seed`."""
     groups: dict[int | None, list[int]] = {}
     for i, label in enumerate(labels):
         groups.setdefault(label, []).append(i)
     rng = np.random.default_rng(seed)
     order = sorted(groups, key=lambda label: -1 if label is None else label)
-    shuffled = [[groups[label][j] for j in rng.permutation(len(groups[label]))] for label in order]
-    rounds = max((len(group) for group in shuffled), default=0)
-    return [group[r] for r in range(rounds) for group in shuffled if r < len(group)]
+    return [[groups[label][j] for j in rng.permutation(len(groups[label]))] for label in order]
 
 
 def _cut(photo: np.ndarray, crop: Crop | None, resolution_px: int, resize_px: int, filter: str) -> np.ndarray:

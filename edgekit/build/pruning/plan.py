@@ -17,9 +17,10 @@ __all__ = ["MEASURES", "Target", "plan"]
 
 MEASURES = ("parameters", "macs")
 
-LEAST_MACS = 0.75
+LEAST_MACS = 0.9
 """Where parameters are to be removed, multiply-accumulates are to fall by this share of the ratio. Else a network whose size is
-in its last layers would get smaller but hardly faster."""
+in its last layers would get smaller but hardly faster. At 0.75 efficientnet_lite0 without 40 % of its parameters saves 23 % of
+the time in XNNPACK but only 18 % in ONNX Runtime, at 0.9 30 % and 22 %."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class Distill:
     purpose: str = "distill"
 
     name: ClassVar[str] = "distill"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     accepts: ClassVar[str] = "checkpoint"
     returns: ClassVar[str] = "checkpoint"
     tools: ClassVar[tuple[str, ...]] = ("torch", "torchvision", "numpy", "pillow")
@@ -73,7 +73,7 @@ class Distill:
         classes = classes_of(parts.fit, facts)
         _check_teacher(taught, parts.fit, classes)
         module, replaced = with_head(replace(self.network, seed=self.training.seed), source.path, classes)
-        facts = facts.with_classes(classes)
+        facts = facts.with_classes(classes).uncropped()
         teacher = as_seen_by(facts, read_checkpoint(self.teacher.path, self.teacher_network), taught)
         more = self._more(parts)
         lesson = Lesson(parts.fit, parts.tune, facts, teacher, self.soft, more)

@@ -29,7 +29,7 @@ class Fit:
     training: Training
 
     name: ClassVar[str] = "fit"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     accepts: ClassVar[str] = "checkpoint"
     returns: ClassVar[str] = "checkpoint"
     tools: ClassVar[tuple[str, ...]] = ("torch", "torchvision", "numpy", "pillow")
@@ -49,7 +49,8 @@ class Fit:
         facts = read_facts(source.path)
         classes = classes_of(parts.fit, facts)
         module, replaced = with_head(replace(self.network, seed=self.training.seed), source.path, classes)
-        lesson = Lesson(parts.fit, parts.tune, facts.with_classes(classes))
+        facts = facts.with_classes(classes).uncropped()
+        lesson = Lesson(parts.fit, parts.tune, facts)
         trained = train(module, lesson, self.training, resume=resume, progress=progress)
         told = {**entry(trained, len(parts.fit)), "new": list(replaced)}
         facts = facts_after(facts, module, parts.fit, classes=classes, weights=f"fitted on {len(parts.fit)} photos")

@@ -44,7 +44,7 @@ class TrainQuantized:
     learn_scales: bool = False
 
     name: ClassVar[str] = "train-quantized"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     accepts: ClassVar[str] = "program"
     returns: ClassVar[str] = "quantized"
     tools: ClassVar[tuple[str, ...]] = ("torch", "torchvision", "torchao", "numpy", "pillow")

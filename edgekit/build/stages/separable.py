@@ -26,7 +26,7 @@ class Separable:
     layers: tuple[str, ...] = ()
 
     name: ClassVar[str] = "separable"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     accepts: ClassVar[str] = "checkpoint"
     returns: ClassVar[str] = "checkpoint"
     tools: ClassVar[tuple[str, ...]] = ("torch", "torchvision", "timm")

@@ -84,13 +84,17 @@ class Course:
 
     @property
     def best_epoch(self) -> int:
-        """Whose tuning loss is the lowest, the first of equals; 0 before one has ended."""
-        return min(self.history, key=lambda e: e.tune_loss).epoch if self.history else 0
+        """That answers most photos to tune right, of equals the one with the lowest loss; 0 before one has ended.
+
+        The loss alone rises again long before the answers get worse: a network grows too sure of what it gets wrong.
+        """
+        return min(self.history, key=lambda e: (-e.tune_top1, e.tune_loss)).epoch if self.history else 0
 
     @property
     def stopped_early(self) -> bool:
-        """Whether the tuning loss has not fallen for as many epochs as patience lasts, with epochs left."""
-        waited = len(self.history) - self.best_epoch
+        """Whether neither answers nor loss got better for as many epochs as patience lasts, with epochs left."""
+        lowest = min(self.history, key=lambda e: e.tune_loss).epoch if self.history else 0
+        waited = len(self.history) - max(self.best_epoch, lowest)
         return 0 < self.training.patience <= waited and len(self.history) < self.training.epochs
 
     @property

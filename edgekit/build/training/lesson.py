@@ -68,7 +68,7 @@ class Trained:
     Attributes:
         steps: of the optimizer.
         epochs: finished ones.
-        stopped_early: whether the tuning loss had stopped falling.
+        stopped_early: whether answers and loss on photos to tune had stopped getting better.
         history: one entry an epoch.
         best_epoch: whose weights the network has now; 0 if there was none.
         aligned_maps: pairs of feature maps that were aligned with the teacher's.

@@ -19,7 +19,7 @@ class Training:
         weight_decay: of AdamW; none on biases and norms.
         warmup: share of all steps, 0..1.
         label_smoothing: 0..1.
-        patience: epochs without a better tuning loss after which it stops; 0 never stops early.
+        patience: epochs without better answers or a lower loss on photos to tune after which it stops; 0 never stops early.
         seed: of order, augmentation and new layers.
         device: `cpu` or `cuda`; `auto` was resolved before (`device.resolve`).
         augment: random crops, mirrored halves and colours; without it photos look as the device sees them.
