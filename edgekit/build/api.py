@@ -9,7 +9,8 @@ from edgekit.build.facts import read_facts
 from edgekit.build.findings import not_kept, write_findings
 from edgekit.build.fitting import grade_all
 from edgekit.build.goal import check_goal, count_macs
-from edgekit.build.guard import Verdict, check_photos, guard
+from edgekit.build.guard import Verdict, check_enough, guard
+from edgekit.build.guarded_photos import GuardedPhotos
 from edgekit.build.pipeline import Observe, Stage, check
 from edgekit.build.preparing import SOURCE, Walk
 from edgekit.build.recipe import Recipe
@@ -71,7 +72,7 @@ def build(request: BuildRequest, *, observe: Observe = lambda event: None) -> Bu
     notes = [*chains.notes, *_program_notes(request, program, chains)]
     verdict = None
     if request.compression.max_drop_pp is not None:
-        verdict = guard(chains, program, walk_with=walker.telling, observe=observe)
+        verdict = guard(_subject(chains, program), request.compression, walk_with=walker.telling, observe=observe)
     made = chains.bundle(program, walk) if verdict is None else verdict.made
     report = chains.judge(program, made, walk)
     rows, more = rows_of(made.bundle.path, report.path)
@@ -107,7 +108,13 @@ def _check(chains: Chains) -> None:
         raise InputError(
             "there is no INT8 payload to guard", where="--max-drop", fix="add int8 to --precision", code="max-drop-precision"
         )
-    check_photos(chains.splits, len(parts.tune), wish.max_drop_pp)
+    check_enough(len(parts.tune), wish.max_drop_pp, place=chains.splits.folder.path)
+
+
+def _subject(chains: Chains, program: Artifact) -> GuardedPhotos:
+    if chains.splits is None:
+        raise ValueError("a guard needs data in parts")
+    return GuardedPhotos(chains, chains.splits, program, "top-1" if chains.splits.labelled else "agreement with float")
 
 
 def _program_notes(request: BuildRequest, program: Artifact, chains: Chains) -> list[str]:

@@ -57,7 +57,7 @@ def not_kept(result: BuildResult) -> GoalError:
     spent = "; the time budget is spent: the same command goes on from here" if guarded.out_of_time else ""
     return GoalError(
         f"a drop of at most {guarded.max_drop_pp:g} points of {guarded.metric} is not proved: the best bundle "
-        f"({guarded.chosen.name}) loses {worst.drop_pp:.2f}, at most {worst.bound_pp:.2f} (95 %, {worst.n} photos); "
+        f"({guarded.chosen.name}) loses {worst.drop_pp:.2f}, at most {worst.bound_pp:.2f} (95 %, {worst.n} examples); "
         f"kept as {result.bundle}{spent}; "
         f"layers that cost most: {layers or 'not measured'}",
         where="--max-drop",

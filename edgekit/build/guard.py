@@ -1,28 +1,49 @@
 """The guard: how much of the metric INT8 costs is proved on the exported payloads; what fails is repaired, cheapest first.
 
-Every attempt is a bundle in the store: quantized by one recipe, lowered for every engine, run by each of them on photos kept for
-decisions. The first attempt whose payloads all keep the promise is taken. Photos to report on are not looked at.
+Every attempt is a bundle in the store: quantized by one recipe, lowered for every engine, run by each on examples kept for
+decisions. The first attempt whose payloads all keep the promise is taken. Examples to report on are not looked at.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
 
-from edgekit.bench.promise import least_photos
-from edgekit.build.artifact import Artifact
-from edgekit.build.chains import Bundled, Chains
+from edgekit.bench.promise import Promise, least_photos
+from edgekit.build.chains import Bundled
+from edgekit.build.compression import Compression
 from edgekit.build.outcome import Attempt, Guarded
 from edgekit.build.pipeline import Event, Observe
 from edgekit.build.preparing import Walk
 from edgekit.build.recipe import Recipe
-from edgekit.build.repairs import NothingToTry, Repair, repairs
+from edgekit.build.repairs import NothingToTry, Repair, Step
 from edgekit.build.sensitivity_rows import Sensitivity
-from edgekit.build.splits import Splits
-from edgekit.build.stages.answer import AnswerBundle, AnswerFloat, read_answers
-from edgekit.build.verdicts import pairs_agree, promises
 from edgekit.spec.errors import GoalError, InputError
 
-__all__ = ["Verdict", "check_photos", "guard"]
+__all__ = ["Subject", "Verdict", "check_enough", "guard"]
+
+
+class Subject(Protocol):
+    """A float network with its data, as the guard sees it.
+
+    Attributes:
+        metric: `top-1`, or `agreement with float` without labels.
+    """
+
+    metric: str
+
+    def repairs(self, walk: Walk) -> tuple[tuple[str, Step], ...]:
+        """Names and steps, in the order of what they cost to build and to run."""
+        ...
+
+    def attempt(self, repair: Repair, walk: Walk) -> tuple[Bundled, Mapping[str, Promise]]:
+        """A bundle made in this way, and what may be promised of each INT8 payload by the examples to decide on.
+
+        Raises:
+            GoalError: it gave no bundle, or one whose payloads disagree.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +93,8 @@ class _Tried:
         return float("inf") if worst is None else worst.bound_pp
 
 
-def check_photos(splits: Splits, tune: int, max_drop_pp: float) -> None:
-    """Refuse a promise that so few photos cannot prove, before anything slow.
+def check_enough(tune: int, max_drop_pp: float, *, place: Path) -> None:
+    """Refuse a promise that so few examples to decide on cannot prove, before anything slow.
 
     Raises:
         InputError: `data-few`.
@@ -81,36 +102,35 @@ def check_photos(splits: Splits, tune: int, max_drop_pp: float) -> None:
     needed = least_photos(max_drop_pp)
     if tune < needed:
         raise InputError(
-            f"{tune} photos to decide on cannot prove a drop of at most {max_drop_pp:g} points, even if INT8 never differs: "
+            f"{tune} examples to decide on cannot prove a drop of at most {max_drop_pp:g} points, even if INT8 never differs: "
             f"at least {needed} are needed",
-            where=str(splits.folder.path),
-            fix="give more photos, or raise --max-drop",
+            where=str(place),
+            fix="give more data, or raise --max-drop",
             code="data-few",
         )
 
 
-def guard(chains: Chains, program: Artifact, *, walk_with: Callable[[Observe], Walk], observe: Observe) -> Verdict:
+def guard(subject: Subject, wish: Compression, *, walk_with: Callable[[Observe], Walk], observe: Observe) -> Verdict:
     """Attempt after attempt until one keeps the promise, nothing is left to try, or the time budget is spent.
 
     Args:
-        chains: of the build; its request holds the goal.
-        program: the float program.
+        subject: what is guarded.
+        wish: holds the goal and the time budget.
         walk_with: a walk that tells an observer.
         observe: told of every stage, and of every attempt by an event of kind `told`.
 
     Raises:
         GoalError: not even the first attempt gave a bundle.
     """
-    wish, splits = chains.request.compression, chains.splits
-    if splits is None or wish.max_drop_pp is None:
-        raise ValueError("a guard needs data in parts and a goal")
+    if wish.max_drop_pp is None:
+        raise ValueError("a guard needs a goal")
     begun = time.monotonic()
     clock = _Clock(begun + 60 * wish.time_budget_min)
-    judged = _Judged(chains, splits, program, walk_with(clock.watch(observe)), wish.max_drop_pp)
+    walk = walk_with(clock.watch(observe))
     tried: list[_Tried] = []
     sensitivities: tuple[Sensitivity, ...] = ()
     late = False
-    for name, step in repairs(chains, program, judged.walk):
+    for name, step in subject.repairs(walk):
         if late or any(t.attempt.kept for t in tried):
             break
         start = time.monotonic()
@@ -119,7 +139,8 @@ def guard(chains: Chains, program: Artifact, *, walk_with: Callable[[Observe], W
             if not late:
                 repair = step(min(tried, key=lambda t: t.bound_pp).recipe if tried else Recipe())
                 sensitivities = repair.sensitivities or sensitivities
-                tried.append(judged.attempt(repair, tried, start))
+                made, found = subject.attempt(repair, walk)
+                tried.append(_tried(repair, made, found, max_drop_pp=wish.max_drop_pp, before=tried, start=start))
         except NothingToTry:
             continue
         except _OutOfTimeError:
@@ -135,36 +156,19 @@ def guard(chains: Chains, program: Artifact, *, walk_with: Callable[[Observe], W
     if best.made is None:
         raise ValueError("the first attempt gives a bundle or an error")
     attempts = tuple(t.attempt for t in tried)
-    guarded = Guarded(wish.max_drop_pp, judged.metric, attempts, best.attempt, time.monotonic() - begun, late)
+    guarded = Guarded(wish.max_drop_pp, subject.metric, attempts, best.attempt, time.monotonic() - begun, late)
     return Verdict(guarded, best.made, sensitivities)
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    chains: Chains
-    splits: Splits
-    program: Artifact
-    walk: Walk
-    max_drop_pp: float
-
-    @property
-    def metric(self) -> str:
-        return "top-1" if self.splits.labelled else "agreement with float"
-
-    def attempt(self, repair: Repair, before: list[_Tried], start: float) -> _Tried:
-        made = self.chains.bundle(self.program, self.walk, recipe=repair.recipe, quantize=repair.quantize)
-        reference = self.walk("float", (AnswerFloat(self.splits, "tune"),), self.program)
-        asked = self.walk(repair.name, (AnswerBundle(self.splits, "tune", self.chains.facts),), made.bundle)
-        answers = read_answers(asked.path)
-        pairs_agree(answers)
-        found = promises(read_answers(reference.path), answers)
-        found = {name: each for name, each in found.items() if name.endswith("-int8")}
-        kept = all(each.keeps(self.max_drop_pp) for each in found.values())
-        attempt = Attempt(repair.name, repair.what, found, kept, None, time.monotonic() - start)
-        drops = [t.attempt.worst.drop_pp for t in before if t.attempt.worst]
-        if drops and attempt.worst:
-            attempt = replace(attempt, gained_pp=min(drops) - attempt.worst.drop_pp)
-        return _Tried(attempt, repair.recipe or Recipe(), made)
+def _tried(
+    repair: Repair, made: Bundled, found: Mapping[str, Promise], *, max_drop_pp: float, before: list[_Tried], start: float
+) -> _Tried:
+    kept = all(each.keeps(max_drop_pp) for each in found.values())
+    attempt = Attempt(repair.name, repair.what, found, kept, None, time.monotonic() - start)
+    drops = [t.attempt.worst.drop_pp for t in before if t.attempt.worst]
+    if drops and attempt.worst:
+        attempt = replace(attempt, gained_pp=min(drops) - attempt.worst.drop_pp)
+    return _Tried(attempt, repair.recipe or Recipe(), made)
 
 
 def _sentence(attempt: Attempt) -> str:
@@ -173,6 +177,6 @@ def _sentence(attempt: Attempt) -> str:
         return f"{attempt.name}: no bundle: {attempt.why_not}"
     gained = "" if attempt.gained_pp is None else f", {attempt.gained_pp:+.2f} gained"
     return (
-        f"{attempt.name}: drop {worst.drop_pp:.2f} points, at most {worst.bound_pp:.2f} (95 %, {worst.n} photos){gained}: "
+        f"{attempt.name}: drop {worst.drop_pp:.2f} points, at most {worst.bound_pp:.2f} (95 %, {worst.n} examples){gained}: "
         f"{'kept' if attempt.kept else 'not proved'}"
     )

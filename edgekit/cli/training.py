@@ -143,5 +143,5 @@ def print_guard(screen: Screen, guarded: "Guarded | None") -> None:
         worst = guarded.chosen.worst
         screen.line(
             f"promised: {guarded.metric} of at least {percent(worst.metric_low)}, at most {worst.bound_pp:.2f} points below "
-            f"float (each 95 %, {worst.n} photos to decide on, none of them trained or reported on)"
+            f"float (each 95 %, {worst.n} examples to decide on, none of them trained or reported on)"
         )
