@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgekit.bench.stats import drop_interval, resampled_drop, share_interval
+from edgekit.bench.stats import ONE_SIDED, drop_interval, resampled_drop, share_interval
 
 __all__ = ["Promise", "least_photos", "promise"]
 
-ONE_SIDED = 0.95
-_Z_ONE_SIDED = 1.6448536269514722
+_SHARE = 0.95
 _FEWEST, _MOST = 8, 1 << 20
 
 
@@ -51,8 +50,8 @@ def promise(before: np.ndarray, after: np.ndarray, *, seed: int = 0) -> Promise:
     photos that all agree gives an interval of no width.
     """
     drop, interval = drop_interval(before, after)
-    _, (_, newcombe) = drop_interval(before, after, z=_Z_ONE_SIDED)
-    resampled = float(np.quantile(resampled_drop(before, after, seed=seed), ONE_SIDED))
+    _, (_, newcombe) = drop_interval(before, after, z=ONE_SIDED)
+    resampled = float(np.quantile(resampled_drop(before, after, seed=seed), _SHARE))
     return Promise(
         n=len(before),
         metric=float(np.mean(after)),
@@ -60,7 +59,7 @@ def promise(before: np.ndarray, after: np.ndarray, *, seed: int = 0) -> Promise:
         drop_pp=100 * drop,
         interval_pp=(100 * interval[0], 100 * interval[1]),
         bound_pp=100 * max(resampled, newcombe),
-        metric_low=share_interval(after, z=_Z_ONE_SIDED)[0],
+        metric_low=share_interval(after, z=ONE_SIDED)[0],
     )
 
 
@@ -75,7 +74,7 @@ def least_photos(max_drop_pp: float, *, metric: float = 0.9) -> int:
     while low < high:
         middle = (low + high) // 2
         right = np.arange(middle) < round(metric * middle)
-        if 100 * drop_interval(right, right, z=_Z_ONE_SIDED)[1][1] <= max_drop_pp:
+        if 100 * drop_interval(right, right, z=ONE_SIDED)[1][1] <= max_drop_pp:
             high = middle
         else:
             low = middle + 1

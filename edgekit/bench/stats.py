@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 
-__all__ = ["drop_interval", "ratio_of_medians", "resampled_drop", "share_interval"]
+__all__ = ["ONE_SIDED", "drop_interval", "least_share", "ratio_of_medians", "resampled_drop", "share_interval"]
 
 _Z95 = 1.959963984540054
+ONE_SIDED = 1.6448536269514722
+"""Standard deviations of a normal distribution below which 95 % of it lie."""
 _RESAMPLES = 2000
 
 
@@ -52,6 +54,15 @@ def share_interval(right: np.ndarray, *, z: float = _Z95) -> tuple[float, float]
     """(n,) bool -> interval of its mean (Wilson's): 95 %, or by `z`."""
     low, high = _wilson(float(np.mean(right)), len(right), z)
     return max(0.0, low), min(1.0, high)
+
+
+def least_share(share: float, n: int, *, of: int, z: float = ONE_SIDED) -> float:
+    """Share right among `n` examples -> the least that `of` new ones of the same kind will show, with one-sided 95 % or by `z`.
+
+    Both samples are small: their Wilson limits are joined as Newcombe (1998, method 10 of part II) joins those of two samples.
+    """
+    here, there = (share - max(0.0, _wilson(share, each, z)[0]) for each in (n, of))
+    return max(0.0, share - math.hypot(here, there))
 
 
 def _wilson(p: float, n: int, z: float) -> tuple[float, float]:

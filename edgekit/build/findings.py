@@ -85,6 +85,7 @@ def _payload(row: PayloadRow, guarded: Guarded | None) -> list[Measurement]:
         if promise is not None:
             found.append(Measurement(f"guard/{attempt.name}/drop", promise.drop_pp, "pp", promise.n, promise.interval_pp))
             found.append(Measurement(f"guard/{attempt.name}/bound", promise.bound_pp, "pp", promise.n))
+            found.append(Measurement(f"guard/{attempt.name}/metric", promise.metric, "1", promise.n))
             found.append(Measurement(f"guard/{attempt.name}/metric_low", promise.metric_low, "1", promise.n))
     return found
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from edgekit.bench.stats import drop_interval, ratio_of_medians
+from edgekit.bench.stats import drop_interval, least_share, ratio_of_medians, share_interval
 
 
 def test_ratio_of_medians():
@@ -58,3 +58,14 @@ def test_it_covers_the_truth():
 def test_edges(counts):
     drop, (low, high) = drop_interval(*answers(*counts))
     assert -1 <= low <= drop <= high <= 1
+
+
+@pytest.mark.parametrize(("share", "n", "of"), [(0.93, 614, 170), (0.8, 200, 200), (0.5, 100, 1000)])
+def test_what_few_new_examples_will_show_at_least_is_kept_19_times_of_20(share, n, of):
+    rng = np.random.default_rng(0)
+    seen, new = rng.binomial(n, share, 4000) / n, rng.binomial(of, share, 4000) / of
+    kept = np.mean([after >= least_share(before, n, of=of) for before, after in zip(seen, new, strict=True)])
+    assert 0.945 < kept < 0.98
+    # What holds at large does not hold of few: that is why there are two figures.
+    at_large = [share_interval(np.arange(n) < before * n, z=1.645)[0] for before in seen[:500]]
+    assert np.mean(new[:500] >= at_large) < kept
