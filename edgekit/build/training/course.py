@@ -11,8 +11,9 @@ from torch import nn
 
 from edgekit.build.training.features import Alignment, pairs_of
 from edgekit.build.training.lesson import Epoch, Lesson
+from edgekit.build.training.material import lengths_of
+from edgekit.build.training.order import Order
 from edgekit.build.training.plan import Training
-from edgekit.build.training.samples import Order
 from edgekit.build.training.schedule import optimizer_of
 from edgekit.build.training.seeds import LAYERS, seed_of
 from edgekit.build.training.trial import undisturbed
@@ -24,12 +25,12 @@ __all__ = ["Course", "Sums", "check_outputs"]
 
 @dataclass(slots=True)
 class Sums:
-    """Of the epoch that runs: loss times photos, right answers, photos that can be right, photos, seconds before an interrupt."""
+    """Of the epoch that runs: loss times samples, right answers, samples to judge, samples, seconds before an interrupt."""
 
     loss: float = 0.0
     correct: int = 0
     judged: int = 0
-    photos: int = 0
+    samples: int = 0
     seconds: float = 0.0
 
 
@@ -40,7 +41,7 @@ class Course:
         module: that learns.
         alignment: of feature maps with the teacher's; None without one.
         optimizer: over both.
-        order: of the photos.
+        order: of the samples.
         epoch: that runs, from 1.
         step: finished steps of it.
         sums: of it.
@@ -50,13 +51,13 @@ class Course:
     """
 
     def __init__(self, module: nn.Module, lesson: Lesson, training: Training, *, x: torch.Tensor) -> None:
-        """Start from the module's weights; `x` is an image to trace with."""
+        """Start from the module's weights; `x` is an input to trace with."""
         extra = 0 if lesson.unlabelled is None else len(lesson.unlabelled)
         self.module, self.lesson, self.training = module, lesson, training
-        self.order = Order(len(lesson.fit), extra, training.batch_size, training.seed)
+        self.order = Order(len(lesson.fit), extra, training.batch_size, training.seed, lengths_of(lesson.fit))
         self.alignment = self._aligned(x)
         modules = (module,) if self.alignment is None else (module, self.alignment)
-        self.optimizer = optimizer_of(modules, training)
+        self.optimizer = optimizer_of(modules, training, new=lesson.new)
         self.epoch, self.step, self.sums = 1, 0, Sums()
         self.history: tuple[Epoch, ...] = ()
         self.best: dict[str, torch.Tensor] = {}
@@ -84,7 +85,7 @@ class Course:
 
     @property
     def best_epoch(self) -> int:
-        """That answers most photos to tune right, of equals the one with the lowest loss; 0 before one has ended.
+        """That answers most samples to tune right, of equals the one with the lowest loss; 0 before one has ended.
 
         The loss alone rises again long before the answers get worse: a network grows too sure of what it gets wrong.
         """
@@ -172,12 +173,17 @@ class Course:
         soft = lesson.softness
         parameters = {name: list(p.shape) for name, p in self.module.named_parameters()}
         plan = dataclasses.asdict(self.training)
-        document = {"data": parts, "training": plan, "soft": None if soft is None else dataclasses.asdict(soft)}
+        document = {
+            "data": parts,
+            "new": list(lesson.new),
+            "training": plan,
+            "soft": None if soft is None else dataclasses.asdict(soft),
+        }
         return sha256_bytes(canonical_json({**document, "parameters": parameters}))
 
 
 def check_outputs(module: nn.Module, lesson: Lesson, x: torch.Tensor) -> None:
-    """Run one image through student and teacher.
+    """Run one input through student and teacher.
 
     Raises:
         InputError: `classes` or `teacher-classes`; either gives another number of outputs than the data has classes.

@@ -34,9 +34,9 @@ def resolve(wanted: str) -> str:
     return "cuda" if there and wanted != "cpu" else "cpu"
 
 
-def autocast(device: str) -> AbstractContextManager[object]:
-    """bfloat16 on a GPU: it has the range of float32, so that no loss has to be scaled. Nothing changes on a CPU."""
-    return torch.autocast("cuda", dtype=torch.bfloat16) if device == "cuda" else nullcontext()
+def autocast(device: str, *, on_cpu: bool = False) -> AbstractContextManager[object]:
+    """bfloat16 on a GPU: it has the range of float32, so that no loss has to be scaled. On a CPU only where that is asked for."""
+    return torch.autocast(device, dtype=torch.bfloat16) if device == "cuda" or on_cpu else nullcontext()
 
 
 def fork_devices(device: str) -> list[int]:

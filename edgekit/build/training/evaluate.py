@@ -1,28 +1,29 @@
-"""What a network answers, on photos prepared exactly as at run time."""
+"""What a network answers, on photos or texts prepared exactly as at run time."""
 
 import numpy as np
 import torch
 from torch import nn
 
-from edgekit.build.data import Dataset
-from edgekit.build.facts import Facts
-from edgekit.build.training.samples import Samples, loader, normalise
+from edgekit.build.training.material import Data, NetworkFacts, lengths_of, material_of
+from edgekit.build.training.samples import loader
 
 __all__ = ["evaluate"]
 
 
-def evaluate(module: nn.Module, data: Dataset, facts: Facts, *, device: str = "cpu", batch_size: int = 64) -> np.ndarray:
-    """-> (photos, classes) float32 logits in the data's order; the module is in evaluation mode afterwards, where it was before.
+def evaluate(module: nn.Module, data: Data, facts: NetworkFacts, *, device: str = "cpu", batch_size: int = 64) -> np.ndarray:
+    """-> (samples, classes) float32 logits in the data's order; the module is in evaluation mode afterwards, where it was before.
 
     Args:
         module: the network.
-        data: photos; labels are not looked at.
-        facts: resolution and preprocessing.
+        data: photos or texts; labels are not looked at.
+        facts: of the network.
         device: `cpu` or `cuda`, to run on.
-        batch_size: photos at a time.
+        batch_size: samples at a time.
     """
-    samples = Samples((data,), facts, seed=0, augment=False)
-    keys = [(0, 0, index) for index in range(len(data))]
+    samples = material_of((data,), facts, seed=0, augment=False)
+    # Texts of like length together, so that little is padded.
+    order = np.argsort(lengths_of(data) or np.zeros(len(data)), kind="stable")
+    keys = [(0, 0, int(index)) for index in order]
     batches = [keys[i : i + batch_size] for i in range(0, len(keys), batch_size)]
     first = next(module.parameters(), torch.empty(0))
     module.to(device)
@@ -30,9 +31,9 @@ def evaluate(module: nn.Module, data: Dataset, facts: Facts, *, device: str = "c
     logits = []
     try:
         with torch.no_grad():
-            for pixels, _ in loader(samples, batches, device=device):
-                x = normalise(pixels.to(device, non_blocking=True), facts)
+            for batch, _ in loader(samples, batches, device=device):
+                x = samples.prepare(batch.to(device, non_blocking=True))
                 logits.append(module(x).float().cpu().numpy())
     finally:
         module.to(first.device)
-    return np.concatenate(logits) if logits else np.zeros((0, facts.classes), np.float32)
+    return np.concatenate(logits)[np.argsort(order)] if logits else np.zeros((0, facts.classes), np.float32)

@@ -1,6 +1,6 @@
 """What a network is to make small: distance from labels, from a teacher's answers, from its feature maps.
 
-Every function gives a sum over photos and leaves the division to its caller: parts of a step then add up to the whole step.
+Every function gives a sum over samples and leaves the division to its caller: parts of a step then add up to the whole step.
 """
 
 from dataclasses import dataclass
@@ -46,6 +46,7 @@ class Objective:
         soft: see `Lesson`; None without a teacher.
         smoothing: of labels.
         device: `cpu` or `cuda`.
+        bfloat16: see `Training`.
     """
 
     module: nn.Module
@@ -54,17 +55,18 @@ class Objective:
     soft: SoftLabels | None
     smoothing: float
     device: str
+    bfloat16: bool = False
 
     def part(self, x: Tensor, labels: Tensor, *, count: int, labelled: int) -> tuple[Tensor, Tensor]:
-        """(n, 3, height, width) float32, (n,) int64 -> (its share of the step's loss, photos answered right).
+        """Input of n samples, (n,) int64 -> (its share of the step's loss, samples answered right).
 
         Args:
-            x: photos of a part of a step.
+            x: input of a part of a step.
             labels: negative where there is none.
-            count: photos in the whole step.
-            labelled: photos with a label in the whole step.
+            count: samples in the whole step.
+            labelled: samples with a label in the whole step.
         """
-        with autocast(self.device):
+        with autocast(self.device, on_cpu=self.bfloat16):
             taught = self._taught(x)
             logits = self.module(x)
         logits = logits.float()

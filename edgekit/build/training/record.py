@@ -3,19 +3,23 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
-from edgekit.build.data import Dataset
+from edgekit.build.data import Texts
 from edgekit.build.facts import Facts
 from edgekit.build.training.lesson import Trained
+from edgekit.build.training.material import Data, NetworkFacts
 
 __all__ = ["classes_of", "entry", "facts_after", "merged", "state_digest"]
 
+F = TypeVar("F", Facts, Any)
+"""Facts of a network that reads photos or texts."""
 
-def classes_of(data: Dataset, facts: Facts) -> int:
+
+def classes_of(data: Data | Texts, facts: NetworkFacts) -> int:
     """Outputs that a network for this data needs: one a named class; without names at least one more than the highest label."""
     if data.classes:
         return len(data.classes)
@@ -33,18 +37,19 @@ def state_digest(module: nn.Module) -> str:
     return total.hexdigest()
 
 
-def facts_after(facts: Facts, module: nn.Module, data: Dataset, *, classes: int, weights: str) -> Facts:
+def facts_after(facts: F, module: nn.Module, data: Data, *, classes: int, weights: str) -> F:
     """Of a network that was trained on `data`, which names the classes now; without names, known ones stay."""
     facts = facts.with_classes(classes)
     if data.classes:
-        facts = replace(facts, labels=None, names=data.classes)
+        # A network that reads text has no built-in label list.
+        facts = replace(facts, names=data.classes, **({"labels": None} if isinstance(facts, Facts) else {}))
     return replace(facts, weights=weights, weights_sha256=state_digest(module))
 
 
-def entry(trained: Trained, lesson_photos: int) -> dict[str, Any]:
+def entry(trained: Trained, count: int, *, of: str = "photos") -> dict[str, Any]:
     """For `history.json`: the same whenever the training is the same, so without times."""
     return {
-        "photos": lesson_photos,
+        of: count,
         "steps": trained.steps,
         "epochs": trained.epochs,
         "best_epoch": trained.best_epoch,

@@ -11,8 +11,9 @@ from edgekit.build.training.checkpoints import Keeper, pack
 from edgekit.build.training.course import Course
 from edgekit.build.training.evaluate import evaluate
 from edgekit.build.training.lesson import Epoch
+from edgekit.build.training.material import material_of
 from edgekit.build.training.objective import Objective, hard_loss, soft_loss
-from edgekit.build.training.samples import Samples, loader, normalise
+from edgekit.build.training.samples import loader
 from edgekit.build.training.schedule import rate
 from edgekit.build.training.seeds import STEP, seed_of
 from edgekit.spec.errors import GoalError
@@ -20,7 +21,7 @@ from edgekit.spec.errors import GoalError
 __all__ = ["Run"]
 
 _LARGEST_NORM = 1.0
-"""Of the gradient of all weights. A new head's first gradients, or one odd photo, would else throw trained weights away."""
+"""Of the gradient of all weights. A new head's first gradients, or one odd sample, would else throw trained weights away."""
 
 
 class Run:
@@ -31,11 +32,18 @@ class Run:
         lesson, training = course.lesson, course.training
         self.course, self.keeper, self.progress = course, keeper, progress
         self.device = training.device
-        self.layout = torch.channels_last if x.is_contiguous(memory_format=torch.channels_last) else torch.contiguous_format
+        last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
+        self.layout = torch.channels_last if last else torch.contiguous_format
         parts = (lesson.fit,) if lesson.unlabelled is None else (lesson.fit, lesson.unlabelled.without_labels())
-        self.samples = Samples(parts, lesson.facts, seed=training.seed, augment=training.augment)
+        self.samples = material_of(parts, lesson.facts, seed=training.seed, augment=training.augment)
         self.objective = Objective(
-            course.module, lesson.teacher, course.alignment, lesson.softness, training.label_smoothing, self.device
+            course.module,
+            lesson.teacher,
+            course.alignment,
+            lesson.softness,
+            training.label_smoothing,
+            self.device,
+            training.bfloat16,
         )
         self._taught: np.ndarray | None = None
 
@@ -45,27 +53,27 @@ class Run:
         begun = time.monotonic() - course.sums.seconds
         course.module.train(True)
         batches = course.order.batches(course.epoch, start=course.step)
-        for pixels, labels in loader(self.samples, batches, device=self.device):
+        for batch, labels in loader(self.samples, batches, device=self.device):
             course.sums.seconds = time.monotonic() - begun
             # Packed before the step and kept after its loss: only weights that were seen to give a number are kept.
             packed = pack(course.state()) if self.keeper.due() else None
-            self._step(pixels, labels)
+            self._step(batch, labels)
             if packed is not None:
                 self.keeper.keep(packed)
             self._tell()
         self._close(begun)
 
-    def _step(self, pixels: torch.Tensor, labels: torch.Tensor) -> None:
+    def _step(self, batch: torch.Tensor, labels: torch.Tensor) -> None:
         course, training = self.course, self.course.training
         count, labelled = len(labels), int((labels >= 0).sum())
-        pixels, labels = (t.to(self.device, non_blocking=True) for t in (pixels, labels))
+        batch, labels = (t.to(self.device, non_blocking=True) for t in (batch, labels))
         torch.manual_seed(seed_of(training.seed, STEP, course.done))
         course.optimizer.zero_grad()
         total = torch.zeros(2, dtype=torch.float64, device=self.device)
         parts = math.ceil(count / training.micro_batch)
         for i in range(parts):
-            # Every so-manieth photo, so that photos without labels, which come last, are spread over all parts.
-            x = normalise(pixels[i::parts], course.lesson.facts).contiguous(memory_format=self.layout)
+            # Every so-manieth sample, so that those without labels, which come last, are spread over all parts.
+            x = self.samples.prepare(batch[i::parts]).contiguous(memory_format=self.layout)
             loss, correct = self.objective.part(x, labels[i::parts], count=count, labelled=labelled)
             loss.backward()
             total += torch.stack((loss.detach().double(), correct.double()))
@@ -78,7 +86,7 @@ class Run:
                 "loss" if not math.isfinite(loss) else "gradient", f"in step {course.done + 1} of {course.steps}"
             )
         for group in groups:
-            group["lr"] = rate(course.done, steps=course.steps, training=training)
+            group["lr"] = rate(course.done, steps=course.steps, training=training) * group["factor"]
         course.optimizer.step()
         course.step += 1
         course.remember()
@@ -86,13 +94,13 @@ class Run:
         sums.loss += loss * count
         sums.correct += int(correct)
         sums.judged += labelled or count
-        sums.photos += count
+        sums.samples += count
 
     def _close(self, begun: float) -> None:
         course = self.course
         sums = course.sums
         learning_rate = course.optimizer.param_groups[0]["lr"]
-        means = (sums.loss / sums.photos, sums.correct / sums.judged)
+        means = (sums.loss / sums.samples, sums.correct / sums.judged)
         with course.averaged():
             loss, top1 = self._tuned()
             if not math.isfinite(loss):
@@ -105,7 +113,7 @@ class Run:
         )
 
     def _tuned(self) -> tuple[float, float]:
-        """(loss, top-1) on the photos to tune on."""
+        """(loss, top-1) on the samples to tune on."""
         course, lesson = self.course, self.course.lesson
         logits = torch.from_numpy(self._answers(course.module)).double()
         if lesson.tune.labels is not None:
@@ -127,7 +135,7 @@ class Run:
     def _tell(self) -> None:
         course, sums = self.course, self.course.sums
         of = f"epoch {course.epoch} of {course.training.epochs}"
-        told = f"{of}, loss {sums.loss / sums.photos:.3f}, top-1 {100 * sums.correct / sums.judged:.1f} %"
+        told = f"{of}, loss {sums.loss / sums.samples:.3f}, top-1 {100 * sums.correct / sums.judged:.1f} %"
         self.progress(course.done / course.steps, told)
 
     def _diverged(self, what: str, when: str) -> GoalError:

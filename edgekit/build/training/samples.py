@@ -1,28 +1,26 @@
 """Photos for a training. What each looks like and when it comes depends on seed, epoch and index alone, never on the past."""
 
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from PIL import Image
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
-from torchvision.transforms import InterpolationMode, v2
 
 from edgekit.build.data import Dataset, Sample
 from edgekit.build.data.dataset import decode
 from edgekit.build.facts import Facts
 from edgekit.build.training.device import workers
-from edgekit.build.training.seeds import ORDER, PHOTO, seed_of
+from edgekit.build.training.order import Key, Order
+from edgekit.build.training.seeds import PHOTO, seed_of
+
+if TYPE_CHECKING:
+    from edgekit.build.training.material import Material
 
 __all__ = ["NO_LABEL", "Key", "Order", "Samples", "loader", "normalise"]
 
 NO_LABEL = -1
-
-Key = tuple[int, int, int]
-"""(which data set, how often it was passed over, index)."""
 
 _LEAST_AREA = 0.6
 """Of a crop. ImageNet's usual 0.08 is made for millions of photos and hundreds of epochs; with some thousand photos and sixteen
@@ -35,7 +33,7 @@ class Samples(TorchDataset[tuple[np.ndarray, int]]):
     def __init__(self, parts: Sequence[Dataset], facts: Facts, *, seed: int, augment: bool) -> None:
         """Without `augment` photos are prepared as at run time, bit for bit."""
         self.parts, self.facts, self.seed = tuple(parts), facts, seed
-        self.augmentation = _augmentation(facts) if augment else None
+        self.augmentation = _Augmentation(facts) if augment else None
 
     def __getitem__(self, key: Key) -> tuple[np.ndarray, int]:
         """One photo."""
@@ -46,18 +44,36 @@ class Samples(TorchDataset[tuple[np.ndarray, int]]):
         if self.augmentation is None:
             size = {"resolution_px": facts.resolution_px, "resize_px": facts.resize_px}
             return data.pixels(sample, **size, filter=facts.filter), label
-        photo = Image.fromarray(_photo(data, sample))
         # The transforms draw from torch's generator and take no other.
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed_of(self.seed, PHOTO, part, epoch, index))
-            return np.array(self.augmentation(photo)), label
+            return self.augmentation(_photo(data, sample)), label
+
+    def collate(self, items: list[tuple[np.ndarray, int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """-> (n, resolution, resolution, 3) uint8 and (n,) int64."""
+        return torch.from_numpy(np.stack([pixels for pixels, _ in items])), torch.tensor([label for _, label in items])
+
+    def prepare(self, batch: torch.Tensor) -> torch.Tensor:
+        """See `normalise`."""
+        return normalise(batch, self.facts)
 
 
-def _augmentation(facts: Facts) -> v2.Compose:
-    mode = InterpolationMode.BICUBIC if facts.filter == "bicubic" else InterpolationMode.BILINEAR
-    size = (facts.resolution_px, facts.resolution_px)
-    crop = v2.RandomResizedCrop(size, scale=(_LEAST_AREA, 1.0), interpolation=mode)
-    return v2.Compose([crop, v2.RandomHorizontalFlip(), v2.ColorJitter(brightness=0.2, contrast=0.2, saturation=0.2)])
+class _Augmentation:
+    """(height, width, 3) uint8 -> (resolution, resolution, 3) uint8, another one for every state of torch's generator."""
+
+    def __init__(self, facts: Facts) -> None:
+        # Here, since texts are also learned where there is no torchvision.
+        from torchvision.transforms import InterpolationMode, v2
+
+        mode = InterpolationMode.BICUBIC if facts.filter == "bicubic" else InterpolationMode.BILINEAR
+        size = (facts.resolution_px, facts.resolution_px)
+        crop = v2.RandomResizedCrop(size, scale=(_LEAST_AREA, 1.0), interpolation=mode)
+        self.change = v2.Compose([crop, v2.RandomHorizontalFlip(), v2.ColorJitter(brightness=0.2, contrast=0.2, saturation=0.2)])
+
+    def __call__(self, photo: np.ndarray) -> np.ndarray:
+        from PIL import Image
+
+        return np.array(self.change(Image.fromarray(photo)))
 
 
 def _photo(data: Dataset, sample: Sample) -> np.ndarray:
@@ -73,54 +89,8 @@ def _photo(data: Dataset, sample: Sample) -> np.ndarray:
     return np.ascontiguousarray(photo)
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """Which photos make up each step.
-
-    Attributes:
-        photos: of the first data set, each of which comes once an epoch.
-        unlabelled: of the second one, from which half of every step is taken in turn; 0 without one.
-        batch_size: photos a step.
-        seed: of the orders.
-    """
-
-    photos: int
-    unlabelled: int
-    batch_size: int
-    seed: int
-
-    @property
-    def steps(self) -> int:
-        """Of one epoch. They are equally large but for one photo: a step of a few left over would shake batch norms."""
-        return math.ceil(self.photos / max(1, self.batch_size - self._extra))
-
-    @property
-    def _extra(self) -> int:
-        return max(1, self.batch_size // 2) if self.unlabelled else 0
-
-    def batches(self, epoch: int, *, start: int = 0) -> list[list[Key]]:
-        """The keys of every step of an epoch (from 1), from step `start` on."""
-        chunks = np.array_split(self._permutation(0, epoch, self.photos), self.steps)
-        steps = [[(0, epoch, int(i)) for i in chunk] for chunk in chunks]
-        if self.unlabelled:
-            taken = self._endless((epoch - 1) * self.steps * self._extra)
-            steps = [[*keys, *(next(taken) for _ in range(self._extra))] for keys in steps]
-        return steps[start:]
-
-    def _endless(self, place: int) -> Iterator[Key]:
-        """Unlabelled photos from the `place`-th on; after each pass in another order."""
-        lap, offset = divmod(place, self.unlabelled)
-        while True:
-            for i in self._permutation(1, lap, self.unlabelled)[offset:]:
-                yield (1, lap, int(i))
-            lap, offset = lap + 1, 0
-
-    def _permutation(self, part: int, lap: int, n: int) -> np.ndarray:
-        return np.random.default_rng(seed_of(self.seed, ORDER, part, lap)).permutation(n)
-
-
-def loader(samples: Samples, batches: list[list[Key]], *, device: str) -> DataLoader[tuple[torch.Tensor, torch.Tensor]]:
-    """-> batches of (n, resolution, resolution, 3) uint8 and (n,) int64, read ahead by other processes where that pays."""
+def loader(samples: "Material", batches: list[list[Key]], *, device: str) -> DataLoader[Any]:
+    """-> (batch, labels) of each list of keys, as `samples` collates them; read ahead by other processes where that pays."""
     count = min(workers(device), len(batches))
     # Without a generator of its own it would draw from torch's, and so change what a network draws after it.
     generator = torch.Generator().manual_seed(0)
@@ -129,14 +99,10 @@ def loader(samples: Samples, batches: list[list[Key]], *, device: str) -> DataLo
         batch_sampler=batches,
         num_workers=count,
         prefetch_factor=4 if count else None,
-        collate_fn=_collate,
+        collate_fn=samples.collate,
         pin_memory=device == "cuda",
         generator=generator,
     )
-
-
-def _collate(items: list[tuple[np.ndarray, int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.from_numpy(np.stack([pixels for pixels, _ in items])), torch.tensor([label for _, label in items])
 
 
 def normalise(pixels: torch.Tensor, facts: Facts) -> torch.Tensor:

@@ -21,14 +21,23 @@ def rate(step: int, *, steps: int, training: Training) -> float:
     return training.learning_rate * 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, steps - warm)))
 
 
-def optimizer_of(modules: tuple[nn.Module, ...], training: Training) -> torch.optim.AdamW:
+def optimizer_of(modules: tuple[nn.Module, ...], training: Training, *, new: tuple[str, ...] = ()) -> torch.optim.AdamW:
     """AdamW (Loshchilov and Hutter, arXiv 1711.05101) over all parameters that take gradients; no decay on vectors.
 
     Vectors are biases and scales of norms: they do not overfit, and a norm's scale that decays only shrinks its layer.
+
+    Args:
+        modules: whose parameters learn.
+        training: how fast.
+        new: names of the first module's parameters that learn at a rate of their own, see `Training.new_factor`.
     """
-    parameters = [p for module in modules for p in module.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": training.weight_decay},
-        {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
-    ]
+    named = {f"{i}.{name}": p for i, module in enumerate(modules) for name, p in module.named_parameters() if p.requires_grad}
+    fast = {f"0.{name}" for name in new} if training.new_factor != 1 else set()
+    groups = []
+    for factor, chosen in ((1.0, named.keys() - fast), (training.new_factor, named.keys() & fast)):
+        parameters = [p for name, p in named.items() if name in chosen]
+        groups += [
+            {"params": [p for p in parameters if p.dim() > 1], "weight_decay": training.weight_decay, "factor": factor},
+            {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0, "factor": factor},
+        ]
     return torch.optim.AdamW([group for group in groups if group["params"]], lr=training.learning_rate)

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-__all__ = ["LAYERS", "ORDER", "PHOTO", "STEP", "seed_of"]
+__all__ = ["GROUPS", "LAYERS", "ORDER", "PHOTO", "STEP", "seed_of"]
 
-ORDER, PHOTO, STEP, LAYERS = range(4)
-"""What is drawn: orders of photos, crops and colours of one, dropout in one step, new layers."""
+ORDER, PHOTO, STEP, LAYERS, GROUPS = range(5)
+"""What is drawn: orders of photos, crops and colours of one, dropout in one step, new layers, orders of steps."""
 
 
 def seed_of(seed: int, *place: int) -> int:

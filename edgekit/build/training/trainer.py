@@ -17,6 +17,7 @@ from edgekit.build.training import checkpoints
 from edgekit.build.training.course import Course, check_outputs
 from edgekit.build.training.device import fork_devices, resolve
 from edgekit.build.training.lesson import Lesson, Trained, check_lesson
+from edgekit.build.training.material import example
 from edgekit.build.training.plan import Training
 from edgekit.build.training.running import Run
 from edgekit.build.training.trial import undisturbed
@@ -42,7 +43,7 @@ def train(
 
     Args:
         module: the network; its weights are where it starts.
-        lesson: photos and teacher.
+        lesson: photos or texts, and teacher.
         training: how long and how fast.
         resume: folder of checkpoints; what an equal training left there is taken up.
         progress: told after each step.
@@ -73,16 +74,17 @@ def train(
 
 @contextmanager
 def _placed(module: nn.Module, lesson: Lesson, device: str) -> Iterator[torch.Tensor]:
-    """Student and teacher on the device, ready to learn, and back again; gives (2, 3, resolution, resolution) zeros there."""
+    """Student and teacher on the device, ready to learn, and back again; gives an `example` there."""
     modules = (module,) if lesson.teacher is None else (module, lesson.teacher)
     norms = [m for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.momentum is not None]
     memories = [norm.momentum for norm in norms]
-    x = torch.zeros(2, 3, lesson.facts.resolution_px, lesson.facts.resolution_px, device=device)
+    x = example(lesson.fit, lesson.facts, device=device)
     try:
         for one in modules:
             one.to(device)
             one.train(False)
-        x = _laid_out(modules, x)
+        if x.dim() == 4:
+            x = _laid_out(modules, x)
         for parameter in module.parameters():
             parameter.requires_grad_(parameter.is_floating_point())
         for norm, memory in zip(norms, memories, strict=True):
