@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from edgekit.spec.errors import EdgekitError
 
-__all__ = ["Fail", "from_json", "parse_json", "to_json"]
+__all__ = ["OMIT_DEFAULT", "Fail", "from_json", "parse_json", "to_json"]
 
 T = TypeVar("T")
 Fail = Callable[[str, str], EdgekitError]
@@ -19,11 +19,15 @@ Fail = Callable[[str, str], EdgekitError]
 
 MAX_INTEGER_DIGITS = 18
 
+OMIT_DEFAULT = "omit-default"
+"""Key of a field's metadata: true where a value equal to the default is not written."""
+
 
 def to_json(value: Any) -> Any:
-    """A dataclass tree -> plain JSON values; tuples become lists."""
+    """A dataclass tree -> plain JSON values; tuples become lists, fields with `OMIT_DEFAULT` at their default are left out."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        held = [(f, getattr(value, f.name)) for f in dataclasses.fields(value)]
+        return {f.name: to_json(item) for f, item in held if not (f.metadata.get(OMIT_DEFAULT) and item == f.default)}
     if isinstance(value, tuple | list):
         return [to_json(item) for item in value]
     if isinstance(value, Mapping):

@@ -5,6 +5,7 @@ Readers ignore unknown fields and refuse an unknown `format`. Fields are never r
 
 import dataclasses
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from edgekit.spec import codec
@@ -26,6 +27,7 @@ __all__ = [
     "Rung",
     "TargetInfo",
     "TensorSpec",
+    "Text",
     "from_json",
     "refuse",
     "to_json",
@@ -36,6 +38,9 @@ FORMAT = 1
 
 T = TypeVar("T")
 
+_UNWRITTEN = MappingProxyType({codec.OMIT_DEFAULT: True})
+"""Fields that came later: at their default they are not written, so that a manifest without them keeps its bytes."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TensorSpec:
@@ -43,11 +48,11 @@ class TensorSpec:
 
     Attributes:
         name: the tensor's name inside the payload; positional where the format has no names.
-        dtype: `int8`, `uint8`, `float16` or `float32`.
+        dtype: `int8`, `uint8`, `int32`, `int64` (token ids), `float16` or `float32`.
         shape: static shape, batch first.
-        layout: meaning of the axes: `NCHW`, `NHWC` or `NC`.
-        scale: real value of one step; None for a float tensor.
-        zero_point: the integer that stands for 0.0; None for a float tensor.
+        layout: meaning of the axes: `NCHW`, `NHWC`, `NC`, or `NT` (batch, token).
+        scale: real value of one step; None for a float tensor and for token ids.
+        zero_point: the integer that stands for 0.0; None where scale is.
     """
 
     name: str
@@ -66,8 +71,9 @@ class Entry:
         rung: name of the rung it serves.
         file: bundle path of the payload file that holds it.
         method: method (`.pte`) or signature (`.tflite`) to call; empty for ONNX.
-        inputs: what it takes, in order; the first is the image or the features of the rung before.
-        outputs: what it gives, in order; the first is the logits.
+        inputs: what it takes, in order; the first is the image or the features of the rung before. Of a text: token ids (1, n),
+            then keep (1, n), 1 for a token and 0 for padding.
+        outputs: what it gives, in order; the first is the logits, or the embedding.
         pixel_table: bundle path of the (3, 256) table of `inputs[0].dtype` that turns a pixel into an input value.
     """
 
@@ -114,6 +120,7 @@ class GoldenOutputs:
         dtype: dtype of the entry's first output.
         shape: (n, classes).
         tolerance: largest accepted difference: quantization steps for integer outputs, absolute for float ones.
+        tokens: the bucket of a text network; None for images.
     """
 
     rung: str
@@ -121,6 +128,7 @@ class GoldenOutputs:
     dtype: str
     shape: tuple[int, ...]
     tolerance: float
+    tokens: int | None = dataclasses.field(default=None, metadata=_UNWRITTEN)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -130,10 +138,10 @@ class Payload:
     Attributes:
         id: unique in the bundle, `<engine>-<precision>`.
         engine: `executorch`, `litert` or `onnx`.
-        precision: `int8`, `fp16` or `fp32`.
-        entries: one per rung.
+        precision: `int8`, `int8-weights`, `int8-static`, `fp16` or `fp32`.
+        entries: one per rung; of a text network one per rung and bucket, ascending.
         placement: what ran where at build time.
-        goldens: one per rung.
+        goldens: one per entry.
     """
 
     id: str
@@ -146,12 +154,12 @@ class Payload:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GoldenInputs:
-    """Golden images of one rung: raw uint8 RGB pixels, after resize and crop, before the pixel table.
+    """Golden images of one rung: raw uint8 RGB pixels, after resize and crop, before the pixel table; or token ids of one bucket.
 
     Attributes:
         rung: the rung they belong to.
-        file: bundle path of raw uint8 values.
-        shape: (n, height, width, 3).
+        file: bundle path of raw uint8 values; of texts, raw little-endian int32 ids, -1 for padding.
+        shape: (n, height, width, 3); of texts (n, tokens).
     """
 
     rung: str
@@ -177,27 +185,61 @@ class Preprocess:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Text:
+    """From a text to token ids: WordPiece, docs/bundle-format.md section 9.
+
+    Attributes:
+        tokenizer: bundle path of `tokenizer.json`, as the `tokenizers` library reads it.
+        vocabulary: bundle path of `vocab.txt`: one token a line, its id is the number of the line, from 0.
+        lower_case: whether letters are made small.
+        strip_accents: whether accents are taken off.
+        chinese_chars: whether CJK ideographs are words of their own.
+        cls: id before every text.
+        sep: id behind every text.
+        pad: id of padding.
+        unk: id of a word that cannot be cut into known pieces.
+        max_tokens: longest sequence of ids, `cls` and `sep` included; the largest bucket.
+        examples: bundle path of a JSON array of objects with `text` and `ids`: what a tokenizer must give, untruncated.
+    """
+
+    tokenizer: str
+    vocabulary: str
+    lower_case: bool
+    strip_accents: bool
+    chinese_chars: bool
+    cls: int
+    sep: int
+    pad: int
+    unk: int
+    max_tokens: int
+    examples: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Rung:
     """One step of the ladder.
 
     Attributes:
         name: unique in the bundle.
-        resolution_px: side of the square crop that the network sees.
-        resize_px: the shorter side of the image is resized to this before the crop.
+        resolution_px: side of the square crop that the network sees; 0 where it reads text.
+        resize_px: the shorter side of the image is resized to this before the crop; 0 where the network reads text.
         continues: True if it takes the features of the rung before; False if it starts again from the image.
         min_margin: steps (integer outputs) between best and second logit that make this answer good enough; 0 on the last rung.
     """
 
     name: str
-    resolution_px: int
-    resize_px: int
+    resolution_px: int = dataclasses.field(default=0, metadata=_UNWRITTEN)
+    resize_px: int = dataclasses.field(default=0, metadata=_UNWRITTEN)
     continues: bool = False
     min_margin: float = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """The network: name, task, number of classes, and where its weights came from (empty digest: random weights)."""
+    """The network: name, task, number of classes, and where its weights came from (empty digest: random weights).
+
+    `task` is `image-classification`, `text-classification` or `sentence-embedding`, whose `classes` is the embedding's width.
+    """
 
     name: str
     task: str
@@ -226,18 +268,19 @@ class FileEntry:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Manifest:
-    """All of `manifest.json`. `labels` is a bundle path, one UTF-8 label a line, or None."""
+    """All of `manifest.json`. `labels`: a bundle path, one UTF-8 label a line. Either `preprocess` or `text` is None."""
 
     format: int
     model: ModelInfo
     target: TargetInfo
-    preprocess: Preprocess
+    preprocess: Preprocess | None
     rungs: tuple[Rung, ...]
     payloads: tuple[Payload, ...]
     golden_inputs: tuple[GoldenInputs, ...]
     labels: str | None
     provenance: Mapping[str, str]
     files: tuple[FileEntry, ...]
+    text: Text | None = dataclasses.field(default=None, metadata=_UNWRITTEN)
 
 
 def from_json(cls: type[T], data: Any, *, where: str) -> T:

@@ -15,9 +15,12 @@ from typing import Any
 from edgekit.spec import codec
 from edgekit.spec.errors import InputError
 
-__all__ = ["ModelSpec", "WeightsSource", "specs_from_file"]
+__all__ = ["TEXT_TASKS", "ModelSpec", "WeightsSource", "specs_from_file"]
 
 FILTERS = ("bilinear", "bicubic")
+
+TEXT_TASKS = ("text-classification", "sentence-embedding")
+"""What networks do that read text: tell classes apart, or give a vector of unit length whose products say how alike texts are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +45,12 @@ class ModelSpec:
     Attributes:
         name: what the user types.
         family: the file that makes it.
-        task: what it does, such as `image-classification`.
-        classes: number of outputs.
-        resolution_px: side of the square input it was trained for.
-        mean: per channel, in pixel units (0..255).
-        std: per channel, in pixel units.
+        task: what it does: `image-classification`, `text-classification` or `sentence-embedding`.
+        classes: number of outputs; 0 where the data or the weights decide.
+        resolution_px: side of the square input it was trained for; 0 for text.
+        mean: per channel, in pixel units (0..255); empty for text.
+        std: per channel, in pixel units; empty for text.
+        tokens: lengths of text, in tokens, that it is built for, ascending; empty for images.
         labels: name of a label list that the builder knows, such as `imagenet`; None if the classes have no names.
         resolutions_px: other sides it can be built for, ascending.
         crop_fraction: side of the crop over the shorter side of the resized image.
@@ -61,10 +65,11 @@ class ModelSpec:
     name: str
     family: Path
     task: str
-    classes: int
-    resolution_px: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    classes: int = 0
+    resolution_px: int = 0
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    tokens: tuple[int, ...] = ()
     labels: str | None = None
     resolutions_px: tuple[int, ...] = ()
     crop_fraction: float = 0.875
@@ -74,6 +79,11 @@ class ModelSpec:
     exits_after: tuple[str, ...] = ()
     license: str = ""
     description: str = ""
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether its input is text."""
+        return self.task in TEXT_TASKS
 
     def resize_px(self, resolution_px: int) -> int:
         """Shorter side of the resized image from which a crop of `resolution_px` is cut."""
@@ -123,18 +133,34 @@ def _spec(name: Any, fields: Any, path: Path) -> ModelSpec:
         if taken in fields:
             raise fail(f"field {taken!r} follows from the file", where)
     spec = codec.from_json(ModelSpec, {**fields, "name": name, "family": path}, where=where, fail=fail, strict=True)
-    for field, fine in (
+    for field, fine in _text_ranges(spec) if spec.reads_text else _image_ranges(spec):
+        if not fine:
+            raise fail(f"{getattr(spec, field)!r} is out of range", f"{where}.{field}")
+    return spec
+
+
+def _image_ranges(spec: ModelSpec) -> tuple[tuple[str, bool], ...]:
+    return (
         ("classes", spec.classes >= 1),
         ("resolution_px", spec.resolution_px >= 1),
-        (
-            "resolutions_px",
-            all(r >= 1 for r in spec.resolutions_px) and list(spec.resolutions_px) == sorted(set(spec.resolutions_px)),
-        ),
+        ("resolutions_px", _ascends(spec.resolutions_px)),
         ("crop_fraction", 0 < spec.crop_fraction <= 1),
         ("filter", spec.filter in FILTERS),
         ("mean", len(spec.mean) == 3),
         ("std", len(spec.std) == 3 and all(s > 0 for s in spec.std)),
-    ):
-        if not fine:
-            raise fail(f"{getattr(spec, field)!r} is out of range", f"{where}.{field}")
-    return spec
+        ("tokens", not spec.tokens),
+    )
+
+
+def _text_ranges(spec: ModelSpec) -> tuple[tuple[str, bool], ...]:
+    return (
+        ("classes", spec.classes >= 0),
+        ("tokens", bool(spec.tokens) and _ascends(spec.tokens)),
+        ("resolution_px", not spec.resolution_px),
+        ("mean", not spec.mean),
+        ("std", not spec.std),
+    )
+
+
+def _ascends(values: tuple[int, ...]) -> bool:
+    return all(value >= 1 for value in values) and list(values) == sorted(set(values))
