@@ -70,7 +70,7 @@ class VerifyResult:
     """All that `verify_bundle` found.
 
     Attributes:
-        ok: every payload that could run gives the golden outputs.
+        ok: every payload that could run gives the golden outputs, and the tokenizer of a text bundle the ids of its examples.
         engines: by engine; where an engine has several payloads, the later ones of int8, fp16, fp32 by payload id.
         pairs: between payloads of the same precision.
         missing: engines that are not installed.

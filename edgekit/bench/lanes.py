@@ -2,13 +2,14 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from edgekit.runtime.engines import Engine, Session
 from edgekit.runtime.engines import find as find_engine
+from edgekit.runtime.loaded_text import PADDING, LoadedText, golden_ids, load_text
 from edgekit.runtime.pixels import apply_table
 from edgekit.runtime.verify import golden_pixels, input_table
 from edgekit.spec.bundle import BundleReader, open_bundle
@@ -42,29 +43,41 @@ class Lane:
         digest: the bundle's.
         payload: its description in the manifest.
         entry: the piece that serves the rung.
-        session: the engine's session.
-        table: (3, 256) pixel table in the input's dtype.
+        session: the engine's session; of a text network its `LoadedText`.
+        prepare: golden pixels (height, width, 3), or token ids (n,) with -1 for padding -> the network's inputs.
         version: of the engine.
-        sample: input tensor of the first golden image.
+        sample: inputs of the first golden image or text.
+        tokens: the bucket of the sample; None for images.
     """
 
     bundle: Path
     digest: str
     payload: Payload
     entry: Entry
-    session: Session
-    table: np.ndarray
+    session: Session | LoadedText
+    prepare: Callable[[np.ndarray], tuple[np.ndarray, ...]]
     version: str
-    sample: np.ndarray
+    sample: tuple[np.ndarray, ...]
+    tokens: int | None = None
 
     def run(self) -> np.ndarray:
-        """First output for the first golden image."""
-        return self.session.run(self.sample)[0]
+        """First output for the sample."""
+        return self.session.run(*self.sample)[0]
 
-    def logits(self, pixels: np.ndarray) -> np.ndarray:
-        """(height, width, 3) uint8 -> (classes,) in the output's dtype."""
-        outputs = self.session.run(apply_table(pixels, self.table, layout=self.entry.inputs[0].layout))
-        return np.asarray(outputs[0]).reshape(-1)
+    def logits(self, item: np.ndarray) -> np.ndarray:
+        """(height, width, 3) uint8 or (n,) token ids -> (classes,) in the output's dtype."""
+        return np.asarray(self.session.run(*self.prepare(item))[0]).reshape(-1)
+
+    def buckets(self) -> tuple["Lane", ...]:
+        """A lane for each bucket of a text network; of images, this one."""
+        if not isinstance(self.session, LoadedText):
+            return (self,)
+        session, lanes = self.session, []
+        for tokens in session.buckets:
+            # Full to the end: what an engine does must not depend on how long a golden text is.
+            sample = session.tensors(np.resize(self.sample[0][0], tokens), tokens)
+            lanes.append(dataclasses.replace(self, entry=session.entry(tokens), sample=sample, tokens=tokens))
+        return tuple(lanes)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -117,11 +130,10 @@ def open_lanes(
         absent = {m.engine for m in missing}
         if absent.issuperset(found):
             raise _nothing_runs(path, reader.manifest, missing)
-        image = golden_pixels(reader, reader.manifest.rungs[-1].name)[0]
         lanes: list[Lane] = []
         for payload in wanted:
             if payload.engine not in absent:
-                lanes.append(_load(reader, payload, found[payload.engine], image, threads))
+                lanes.append(_load(reader, payload, found[payload.engine], threads))
                 stack.callback(lanes[-1].session.close)
         yield Lanes(reader, tuple(lanes), missing)
 
@@ -135,13 +147,33 @@ def answers(lanes: Sequence[Lane], images: Iterable[np.ndarray]) -> list[np.ndar
     return [np.stack(outputs) for outputs in found]
 
 
-def _load(reader: BundleReader, payload: Payload, engine: Engine, image: np.ndarray, threads: int) -> Lane:
+def _load(reader: BundleReader, payload: Payload, engine: Engine, threads: int) -> Lane:
+    if reader.manifest.text is not None:
+        return _load_text(reader, payload, engine, threads)
     rung = reader.manifest.rungs[-1].name
+    image = golden_pixels(reader, rung)[0]
     entry = next(e for e in payload.entries if e.rung == rung)
     table = input_table(reader, entry)
     session = engine.load(reader.file(entry.file), entry, threads=threads)
-    sample = np.asarray(apply_table(image, table, layout=entry.inputs[0].layout))
-    return Lane(reader.path, reader.digest, payload, entry, session, table, engine.version() or "", sample)
+    layout = entry.inputs[0].layout
+
+    def prepare(pixels: np.ndarray) -> tuple[np.ndarray, ...]:
+        return (np.asarray(apply_table(pixels, table, layout=layout)),)
+
+    return Lane(reader.path, reader.digest, payload, entry, session, prepare, engine.version() or "", prepare(image))
+
+
+def _load_text(reader: BundleReader, payload: Payload, engine: Engine, threads: int) -> Lane:
+    session = load_text(reader, payload, threads=threads)
+
+    def prepare(ids: np.ndarray) -> tuple[np.ndarray, ...]:
+        held = ids[ids != PADDING]
+        return session.tensors(held, session.bucket_of(len(held)))
+
+    tokens = session.buckets[-1]
+    sample = session.tensors(golden_ids(reader, tokens)[0], tokens)
+    name = engine.version() or ""
+    return Lane(reader.path, reader.digest, payload, session.entry(tokens), session, prepare, name, sample, tokens)
 
 
 def _nothing_runs(path: Path, manifest: Manifest, missing: tuple[Missing, ...]) -> SetupError:

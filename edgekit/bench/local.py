@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,14 @@ from edgekit.bench.conditions import conditions
 from edgekit.bench.lanes import Lane, Lanes, Missing, open_lanes
 from edgekit.bench.memory import peak_rss_mb
 from edgekit.bench.stats import ratio_of_medians
+from edgekit.spec.codec import OMIT_DEFAULT
 from edgekit.spec.errors import InputError
 
-__all__ = ["BenchResult", "PayloadTimes", "Ratio", "bench", "measure"]
+__all__ = ["PRECISIONS", "BenchResult", "PayloadTimes", "Ratio", "bench", "measure"]
 
 _WARM_UP = 5
-_PRECISIONS = ("fp32", "fp16", "int8")
+PRECISIONS = ("fp32", "fp16", "int8-weights", "int8", "int8-static")
+"""From the finest to the coarsest."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class PayloadTimes:
         wall_ms_p99: 99th percentile of wall time.
         peak_rss_mb: peak memory of a process that only loads and runs it.
         ratio: against the payload it was paired with, if there is one.
+        tokens: length of the text it ran; None for images.
     """
 
     bundle_sha256: str
@@ -68,6 +72,7 @@ class PayloadTimes:
     wall_ms_p99: float
     peak_rss_mb: float
     ratio: Ratio | None = None
+    tokens: int | None = field(default=None, metadata={OMIT_DEFAULT: True})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ def bench(
     threads: int = 1,
     runs: int = 50,
 ) -> BenchResult:
-    """Run all payloads in turn, A B A B, in one process, on the first golden image; inference only.
+    """Run all payloads in turn, A B A B, in one process, on a golden image or a text of each bucket; no decoding.
 
     With `against`, each payload is paired with one of the other bundle of the same engine: of the same precision if the other
     bundle has it, else fp32, fp16, int8 in this order. The same bundle may be given, to hold INT8 against its own fp32; then the
@@ -116,7 +121,7 @@ def bench(
         raise InputError(f"runs {runs} and threads {threads} must be 1 or more", where="--runs, --threads")
     with contextlib.ExitStack() as stack:
         mine = stack.enter_context(open_lanes(bundle, engines=engines, threads=threads))
-        lanes, pairs = list(mine.lanes), {}
+        lanes, pairs = [bucket for lane in mine.lanes for bucket in lane.buckets()], {}
         if against is not None:
             pairs = _pair(lanes, stack.enter_context(open_lanes(against, engines=engines, threads=threads)))
         cpu_ms, wall_ms = measure(lanes, runs)
@@ -147,11 +152,12 @@ def measure(lanes: Sequence[Lane], runs: int) -> tuple[np.ndarray, np.ndarray]:
 def _pair(lanes: list[Lane], theirs: Lanes) -> dict[int, int]:
     """Index of a lane -> index of the lane it is held against; lanes of the other bundle that take part are appended."""
     same_bundle = lanes[0].digest == theirs.reader.digest
+    their_lanes = [bucket for lane in theirs.lanes for bucket in lane.buckets()]
     pairs = {}
     for i, lane in enumerate(tuple(lanes)):
-        others = lanes if same_bundle else theirs.lanes
-        fitting = [o for o in others if o.payload.engine == lane.payload.engine and (not same_bundle or _finer(o, lane))]
-        order = (lane.payload.precision, *_PRECISIONS)
+        others = lanes if same_bundle else their_lanes
+        fitting = [o for o in others if _comparable(o, lane) and (not same_bundle or _finer(o, lane))]
+        order = (lane.payload.precision, *PRECISIONS)
         if fitting:
             other = min(fitting, key=lambda o, order=order: order.index(o.payload.precision))
             at = next((at for at, known in enumerate(lanes) if known is other), len(lanes))
@@ -168,8 +174,12 @@ def _pair(lanes: list[Lane], theirs: Lanes) -> dict[int, int]:
     return pairs
 
 
+def _comparable(a: Lane, b: Lane) -> bool:
+    return (a.payload.engine, a.tokens) == (b.payload.engine, b.tokens)
+
+
 def _finer(a: Lane, b: Lane) -> bool:
-    return _PRECISIONS.index(a.payload.precision) < _PRECISIONS.index(b.payload.precision)
+    return PRECISIONS.index(a.payload.precision) < PRECISIONS.index(b.payload.precision)
 
 
 def _ratio(lanes: Sequence[Lane], mine: int, other: int, cpu_ms: np.ndarray) -> Ratio:
@@ -189,6 +199,7 @@ def _times(lane: Lane, delegate: str, cpu_ms: np.ndarray, wall_ms: np.ndarray, t
         float(np.median(cpu_ms)),
         float(np.median(wall_ms)),
         float(np.percentile(wall_ms, 99)),
-        peak_rss_mb(lane.bundle, lane.payload.id, threads=threads),
+        peak_rss_mb(lane.bundle, lane.payload.id, threads=threads, tokens=lane.tokens),
         ratio,
+        lane.tokens,
     )

@@ -12,12 +12,12 @@ __all__ = ["peak_rss_mb"]
 _RUNS = 3
 
 
-def peak_rss_mb(bundle: Path, payload: str, *, threads: int) -> float:
+def peak_rss_mb(bundle: Path, payload: str, *, threads: int, tokens: int | None = None) -> float:
     """Load a payload, run it a few times, give back the peak resident memory of that process in MB (10^6 bytes).
 
     Interpreter, numpy and the engine's libraries are included: that is what a program that uses the bundle pays.
     """
-    command = [sys.executable, "-m", "edgekit.bench.memory", str(bundle), payload, str(threads)]
+    command = [sys.executable, "-m", "edgekit.bench.memory", str(bundle), payload, str(threads), str(tokens or 0)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
         return float(done.stdout.strip().splitlines()[-1])
@@ -39,11 +39,12 @@ def _own_peak_mb() -> float:
     return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
 
 
-def _main(bundle: str, payload: str, threads: str) -> None:
+def _main(bundle: str, payload: str, threads: str, tokens: str) -> None:
     from edgekit.bench.lanes import open_lanes
 
     with open_lanes(Path(bundle), payloads=(payload,), threads=int(threads)) as opened:
-        (lane,) = opened.lanes
+        (loaded,) = opened.lanes
+        lane = next(lane for lane in loaded.buckets() if (lane.tokens or 0) == int(tokens))
         for _ in range(_RUNS):
             lane.run()
     print(_own_peak_mb())

@@ -1,4 +1,4 @@
-"""Prove a bundle on this machine: golden vectors on every engine, and quality on pictures."""
+"""Prove a bundle on this machine: golden vectors on every engine, and quality on pictures or texts."""
 
 import contextlib
 import itertools
@@ -12,16 +12,19 @@ import numpy as np
 from edgekit.bench.judged import EngineResult, PairResult, VerifyResult, judge
 from edgekit.bench.labels import match_labels
 from edgekit.bench.lanes import Lane, Lanes, answers, open_lanes
+from edgekit.runtime.loaded_text import PADDING, LoadedText, golden_ids
+from edgekit.runtime.tokens import check_examples, open_encode, shortened
 from edgekit.runtime.verify import check_goldens, compare, golden_pixels
+from edgekit.spec.bundle import BundleReader
 from edgekit.spec.manifest import Manifest
 
-__all__ = ["EngineResult", "FloatLogits", "PairResult", "Pictures", "VerifyResult", "verify_bundle"]
+__all__ = ["EngineResult", "FloatLogits", "PairResult", "Pictures", "Texts", "VerifyResult", "padded", "verify_bundle"]
 
 FloatLogits = Callable[[Manifest, np.ndarray], np.ndarray]
-"""(manifest, (n, height, width, 3) uint8 pixels) -> (n, classes) logits of the float network."""
+"""(manifest, (n, height, width, 3) uint8 pixels or (n, tokens) ids, -1: padding) -> (n, classes) logits of the float network."""
 
 _BATCH = 32
-_PRECISIONS = ("int8", "fp16", "fp32")
+_PRECISIONS = ("int8", "int8-static", "int8-weights", "fp16", "fp32")
 
 
 class Pictures(Protocol):
@@ -43,10 +46,24 @@ class Pictures(Protocol):
         """(resolution_px, resolution_px, 3) uint8, one after the other."""
 
 
+class Texts(Protocol):
+    """The same of texts; `edgekit.build.data.Texts` is one."""
+
+    texts: tuple[str, ...]
+    classes: tuple[str, ...]
+    labels: tuple[int, ...] | None
+
+    def __len__(self) -> int:
+        """Number of texts."""
+
+    def take(self, n: int, seed: int = 0) -> "Texts":
+        """A part of it."""
+
+
 def verify_bundle(
     path: Path,
     *,
-    data: Pictures | None = None,
+    data: Pictures | Texts | None = None,
     limit: int | None = None,
     engines: Collection[str] | None = None,
     float_bundle: Path | None = None,
@@ -78,16 +95,16 @@ def verify_bundle(
         results = [_golden_result(lane, opened, rung) for lane in opened.lanes]
         note = ""
         if data is None:
-            outputs = answers(opened.lanes, golden_pixels(opened.reader, rung))
+            outputs = answers(opened.lanes, _goldens(opened.reader, rung))
         else:
             data = data if limit is None else data.take(limit)
             labels, note = match_labels(data.labels, data.classes, opened.reader)
-            outputs = answers(opened.lanes, _pixels(data, manifest))
+            outputs = answers(opened.lanes, _items(data, opened.reader))
             reference = float_logits or _fp32_of(stack, float_bundle, opened, threads)
-            wanted = None if reference is None else _float_top1(reference, manifest, _pixels(data, manifest))
+            wanted = None if reference is None else _float_top1(reference, manifest, _items(data, opened.reader))
             results = [judge(result, logits, labels, wanted) for result, logits in zip(results, outputs, strict=True)]
         return VerifyResult(
-            all(result.goldens for result in results),
+            all(result.goldens for result in results) and _tokenizer_ok(opened.reader),
             _by_engine(opened.lanes, results),
             _pairs(opened.lanes, outputs),
             opened.missing,
@@ -96,8 +113,17 @@ def verify_bundle(
 
 
 def _golden_result(lane: Lane, opened: Lanes, rung: str) -> EngineResult:
+    if isinstance(lane.session, LoadedText):
+        results = lane.session.check_goldens(opened.reader)
+        worst = max(result.max_difference for result in results)
+        ok = all(result.ok for result in results)
+        return EngineResult(lane.payload.id, lane.payload.precision, lane.session.delegate, ok, worst)
     found = check_goldens(lane.session, opened.reader, lane.payload, rung=rung)
     return EngineResult(lane.payload.id, lane.payload.precision, lane.session.delegate, found.ok, found.max_difference)
+
+
+def _tokenizer_ok(reader: BundleReader) -> bool:
+    return reader.manifest.text is None or check_examples(reader, reader.manifest.text).ok
 
 
 def _pairs(lanes: Sequence[Lane], outputs: Sequence[np.ndarray]) -> tuple[PairResult, ...]:
@@ -110,7 +136,18 @@ def _pairs(lanes: Sequence[Lane], outputs: Sequence[np.ndarray]) -> tuple[PairRe
     return tuple(found)
 
 
-def _pixels(data: Pictures, manifest: Manifest) -> Iterator[np.ndarray]:
+def _goldens(reader: BundleReader, rung: str) -> np.ndarray:
+    """Golden images, or the golden texts of the longest bucket."""
+    text = reader.manifest.text
+    return golden_pixels(reader, rung) if text is None else golden_ids(reader, text.max_tokens)
+
+
+def _items(data: "Pictures | Texts", reader: BundleReader) -> Iterator[np.ndarray]:
+    """Pixels or token ids, one picture or text after the other."""
+    manifest = reader.manifest
+    if manifest.text is not None:
+        encode, longest = open_encode(reader, manifest.text), manifest.text.max_tokens
+        return (np.asarray(shortened(encode(text), max_tokens=longest)) for text in data.texts)
     rung = manifest.rungs[-1]
     return data.iter_images(resolution_px=rung.resolution_px, resize_px=rung.resize_px, filter=manifest.preprocess.filter)
 
@@ -119,8 +156,16 @@ def _float_top1(reference: FloatLogits, manifest: Manifest, images: Iterator[np.
     """Images -> (n,) best classes of the float network."""
     found: list[np.ndarray] = []
     while batch := list(itertools.islice(images, _BATCH)):
-        found.append(np.argmax(reference(manifest, np.stack(batch)), axis=1))
+        found.append(np.argmax(reference(manifest, np.stack(batch) if manifest.text is None else padded(batch)), axis=1))
     return np.concatenate(found)
+
+
+def padded(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Rows of token ids -> (n, longest) int64, -1 for padding."""
+    found = np.full((len(rows), max(map(len, rows))), PADDING, np.int64)
+    for place, row in zip(found, rows, strict=True):
+        place[: len(row)] = row
+    return found
 
 
 def _fp32_of(stack: contextlib.ExitStack, other: Path | None, opened: Lanes, threads: int) -> FloatLogits | None:
@@ -130,7 +175,7 @@ def _fp32_of(stack: contextlib.ExitStack, other: Path | None, opened: Lanes, thr
     if lane is None:
         return None
     run = lane.logits
-    return lambda _, pixels: np.stack([run(image) for image in pixels])
+    return lambda _, items: np.stack([run(item) for item in items])
 
 
 def _by_engine(lanes: Sequence[Lane], results: Sequence[EngineResult]) -> Mapping[str, EngineResult]:

@@ -40,7 +40,7 @@ def _print(screen: Screen, result: "BenchResult") -> None:
 
     rows = [
         (
-            each.payload,
+            each.payload if each.tokens is None else f"{each.payload}, {each.tokens} tokens",
             each.delegate,
             str(each.threads),
             str(each.n),

@@ -67,6 +67,7 @@ def _document(reader: "BundleReader", found: "list[tuple[Payload, Placement, str
         "model": to_json(manifest.model),
         "target": to_json(manifest.target),
         "preprocess": to_json(manifest.preprocess),
+        **({} if manifest.text is None else {"text": to_json(manifest.text)}),
         "rungs": to_json(manifest.rungs),
         "payloads": [
             {
@@ -112,6 +113,9 @@ def _print(screen: Screen, document: dict[str, Any]) -> None:
         right=("size", "calls", "operators", "float operators"),
     )
     screen.table(("payload", "operator", "dtype", "count", "run by"), list(_operator_rows(document)), right=("count",))
+    if "text" in document:
+        _print_lines(screen, document)
+        return
     screen.table(
         ("rung", "input", "resized to", "continues", "enough from"),
         [
@@ -125,6 +129,12 @@ def _print(screen: Screen, document: dict[str, Any]) -> None:
             for rung in document["rungs"]
         ],
     )
+    _print_lines(screen, document)
+
+
+def _print_lines(screen: Screen, document: dict[str, Any]) -> None:
+    if "text" in document:
+        screen.line(f"reads text: at most {document['text']['max_tokens']} tokens")
     for name, value in sorted(document["provenance"].items()):
         screen.line(f"{name}: {value}")
     if any(payload["operators_from"] == _FROM_MANIFEST for payload in document["payloads"]):

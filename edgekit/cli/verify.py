@@ -21,13 +21,18 @@ _NOT_OK = 3
 
 @declare
 @click.argument("bundle", type=BUNDLE)
-@click.option("--data", type=click.Path(path_type=Path), help="Images to judge on: class folders, a labels.csv or an .npz.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="Images to judge on: class folders, a labels.csv or an .npz; of a text network a CSV of text and label.",
+)
 @click.option("--against", type=BUNDLE, help="A bundle with an fp32 payload of the same network, as the float reference.")
 @click.option("--limit", type=POSITIVE, help="Judge on so many images. [all]")
 @click.option("--threads", type=POSITIVE, default=1, show_default=True)
 def command(screen: Screen, *, bundle: Path, data: Path | None, against: Path | None, limit: int | None, threads: int) -> int:
     """Check every hash of BUNDLE and its golden outputs on every engine here; with --data also accuracy and agreement."""
-    checks.data(data)
+    if data is None or not _reads_text(bundle):
+        checks.data(data)
     result, skipped = _verify(screen, bundle, data, against=against, limit=limit, threads=threads)
     if screen.as_json:
         screen.document(_document(result, skipped))
@@ -44,6 +49,11 @@ def _verify(
     with screen.working():
         if data is None:
             return verify_bundle(bundle, threads=threads), []
+        if _reads_text(bundle):
+            from edgekit.build.data import open_texts
+
+            result = verify_bundle(bundle, data=open_texts(data), limit=limit, float_bundle=against, threads=threads)
+            return result, []
         from edgekit.build.data import held_out, open_data
 
         images = open_data(held_out(data), limit=limit)
@@ -55,6 +65,13 @@ def _verify(
             )
             result = dataclasses.replace(result, note="; ".join(filter(None, (result.note, hint))))
         return result, [f"{skipped.path}: {skipped.why}" for skipped in images.skipped]
+
+
+def _reads_text(bundle: Path) -> bool:
+    from edgekit.spec.bundle import open_bundle
+
+    with open_bundle(bundle, verify_hashes=False) as reader:
+        return reader.manifest.text is not None
 
 
 def _float_network(bundle: Path) -> Any:

@@ -9,5 +9,6 @@ with open("lite0.bundle") as model:
 from edgekit.runtime.model import Model
 from edgekit.runtime.model import open_model as open
 from edgekit.runtime.results import Label, Latency, Refusal, Result
+from edgekit.runtime.text_model import TextModel
 
-__all__ = ["Label", "Latency", "Model", "Refusal", "Result", "open"]
+__all__ = ["Label", "Latency", "Model", "Refusal", "Result", "TextModel", "open"]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from edgekit.runtime import engines
 from edgekit.runtime.engines import Session, Tensor
-from edgekit.runtime.ladder import Step
+from edgekit.runtime.ladder import Step, climb
 from edgekit.runtime.pixels import apply_table
 from edgekit.runtime.verify import GoldenResult, check_goldens, first_rung, golden_pixels, input_table
 from edgekit.spec.bundle import BundleReader
@@ -92,6 +92,11 @@ class Loaded:
         return tuple(
             check_goldens(self.walk_to(step.rung.name), reader, self.payload, rung=step.rung.name) for step in self.steps
         )
+
+    def sample_run(self, reader: BundleReader) -> Callable[[], object]:
+        """A function that answers for the first golden image, with its tensors made already."""
+        tensors = self.golden_tensors(reader)
+        return lambda: climb(self.steps, lambda rung: tensors[rung.name])
 
     def golden_tensors(self, reader: BundleReader) -> dict[str, Tensor]:
         """The first golden image as the input tensor of each rung that takes one."""

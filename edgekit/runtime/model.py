@@ -13,9 +13,11 @@ from edgekit.runtime.engines import Tensor
 from edgekit.runtime.images import ImageLike, decode
 from edgekit.runtime.ladder import climb
 from edgekit.runtime.loaded import Loaded
+from edgekit.runtime.loaded_text import LoadedText
 from edgekit.runtime.pixels import crop_pixels
 from edgekit.runtime.results import Latency, Refusal, Result
 from edgekit.runtime.select import choose
+from edgekit.runtime.text_model import TextModel
 from edgekit.runtime.verdicts import usable_cpus
 from edgekit.runtime.verify import GoldenResult, first_rung
 from edgekit.spec.bundle import BundleReader, open_bundle
@@ -57,6 +59,7 @@ class Model:
         self.threads = threads
         self.labels = _labels(reader)
         self.refused = refused
+        self._filter = reader.manifest.preprocess.filter if reader.manifest.preprocess else ""
         self._rungs = {rung.name: rung for rung in reader.manifest.rungs}
 
     @property
@@ -91,7 +94,7 @@ class Model:
         """
         if top < 1:
             raise InputError(f"top is {top}", where="top", fix="ask for at least one label", code="argument")
-        filter_name = self.manifest.preprocess.filter
+        filter_name = self._filter
         pre = 0.0
         start = time.perf_counter()
         pixels = decode(image)
@@ -136,7 +139,7 @@ class Model:
 
     def _batch(self, images: ImageLike, rung: Rung) -> NDArray[np.uint8]:
         if not isinstance(images, np.ndarray) or images.ndim != 4:
-            return crop_pixels(images, rung, filter_name=self.manifest.preprocess.filter)[None]
+            return crop_pixels(images, rung, filter_name=self._filter)[None]
         side = rung.resolution_px
         if images.dtype != np.uint8 or images.shape[1:] != (side, side, 3) or not len(images):
             raise InputError(
@@ -180,7 +183,7 @@ def _labels(reader: BundleReader) -> tuple[str, ...]:
 
 def open_model(
     path: str | os.PathLike[str], *, engine: str = "auto", precision: str | None = None, threads: int | None = None
-) -> Model:
+) -> Model | TextModel:
     """Open a bundle and load the payload that runs best here.
 
     Args:
@@ -188,6 +191,9 @@ def open_model(
         engine: `executorch`, `litert` or `onnx`; `auto` races those that pass the bundle's goldens, and remembers the winner.
         precision: take only payloads of this precision: `int8`, `fp16` or `fp32`.
         threads: threads that the engine may use; by default the cores of this process, at most four.
+
+    Returns:
+        A `TextModel` where the network reads text, else a `Model`.
 
     Raises:
         InputError: the bundle is refused, or holds nothing that fits the request.
@@ -203,6 +209,8 @@ def open_model(
         reader.close()
         raise
     try:
+        if isinstance(choice.loaded, LoadedText):
+            return TextModel(reader, choice.loaded, refused=choice.refused, threads=threads, labels=_labels(reader))
         return Model(reader, choice.loaded, refused=choice.refused, threads=threads)
     except BaseException:
         choice.loaded.close()

@@ -1,8 +1,14 @@
 """What the runtime answers."""
 
 import dataclasses
+from types import MappingProxyType
+
+from edgekit.spec.codec import OMIT_DEFAULT
 
 __all__ = ["Label", "Latency", "Refusal", "Result"]
+
+_TEXT_ONLY = MappingProxyType({OMIT_DEFAULT: True})
+"""Not written for images."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,6 +57,9 @@ class Result:
         latency_ms: time by phase.
         margin: distance of the best from the second logit: quantization steps for integer outputs, logit units for float ones.
         fallback: operators that the delegate left to the engine's own kernels.
+        tokens: of a text, [CLS] and [SEP] included, before it was cut; None for an image.
+        bucket_tokens: length that the text was padded to; None for an image.
+        truncated: whether the end of the text was cut off; None for an image.
     """
 
     labels: tuple[Label, ...]
@@ -61,3 +70,6 @@ class Result:
     latency_ms: Latency
     margin: float
     fallback: tuple[str, ...] = ()
+    tokens: int | None = dataclasses.field(default=None, metadata=_TEXT_ONLY)
+    bucket_tokens: int | None = dataclasses.field(default=None, metadata=_TEXT_ONLY)
+    truncated: bool | None = dataclasses.field(default=None, metadata=_TEXT_ONLY)

@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 
 from edgekit.runtime import engines
-from edgekit.runtime.ladder import climb
 from edgekit.runtime.loaded import Loaded, load_payload
+from edgekit.runtime.loaded_text import LoadedText, load_text
 from edgekit.runtime.results import Refusal
 from edgekit.runtime.verdicts import Verdict, read_verdict, verdict_key, write_verdict
 from edgekit.spec.bundle import BundleReader
@@ -24,7 +24,7 @@ RACE_ROUNDS = 11
 class Choice:
     """The payload that was taken, loaded, and why the others were not."""
 
-    loaded: Loaded
+    loaded: Loaded | LoadedText
     refused: tuple[Refusal, ...]
 
 
@@ -62,7 +62,7 @@ def choose(reader: BundleReader, *, engine: str, precision: str | None, threads:
     payloads = matching(reader.manifest, engine=engine, precision=precision)
     if engine != "auto":
         # An explicit engine is the user's word: the payload the target prefers, no race.
-        return Choice(load_payload(reader, payloads[0], threads=threads), ())
+        return Choice(_load(reader, payloads[0], threads=threads), ())
     return _choose_fastest(reader, payloads, threads=threads)
 
 
@@ -107,7 +107,7 @@ def _load_remembered(reader: BundleReader, present: Sequence[Payload], verdict: 
     if winner is None or verdict is None:
         return None
     try:
-        return Choice(load_payload(reader, winner, threads=threads), verdict.refused)
+        return Choice(_load(reader, winner, threads=threads), verdict.refused)
     except (SetupError, BundleError):
         # What won once no longer loads; the race will say why.
         return None
@@ -115,7 +115,7 @@ def _load_remembered(reader: BundleReader, present: Sequence[Payload], verdict: 
 
 def _run_race(reader: BundleReader, present: Sequence[Payload], *, threads: int) -> tuple[Choice, bool]:
     """-> the winner, and whether the verdict will hold the next time too."""
-    contenders: list[Loaded] = []
+    contenders: list[Loaded | LoadedText] = []
     refused: list[Refusal] = []
     lasting = True
     try:
@@ -146,8 +146,16 @@ def _run_race(reader: BundleReader, present: Sequence[Payload], *, threads: int)
     return Choice(contenders[best], tuple(refused)), lasting
 
 
-def _proved(reader: BundleReader, payload: Payload, *, threads: int) -> Loaded:
-    loaded = load_payload(reader, payload, threads=threads)
+def _load(reader: BundleReader, payload: Payload, *, threads: int) -> Loaded | LoadedText:
+    return (
+        load_payload(reader, payload, threads=threads)
+        if reader.manifest.text is None
+        else load_text(reader, payload, threads=threads)
+    )
+
+
+def _proved(reader: BundleReader, payload: Payload, *, threads: int) -> Loaded | LoadedText:
+    loaded = _load(reader, payload, threads=threads)
     try:
         for result in loaded.check_goldens(reader):
             if not result.ok:
@@ -163,14 +171,14 @@ def _proved(reader: BundleReader, payload: Payload, *, threads: int) -> Loaded:
     return loaded
 
 
-def race(reader: BundleReader, contenders: Sequence[Loaded]) -> tuple[float, ...]:
-    """Median milliseconds of each contender for the first golden image, interleaved so that a busy moment hits all alike."""
-    tensors = [loaded.golden_tensors(reader) for loaded in contenders]
+def race(reader: BundleReader, contenders: Sequence[Loaded | LoadedText]) -> tuple[float, ...]:
+    """Median milliseconds of each contender for the first golden input, interleaved so that a busy moment hits all alike."""
+    runs = [loaded.sample_run(reader) for loaded in contenders]
     times: list[list[float]] = [[] for _ in contenders]
     for turn in range(WARM_RUNS + RACE_ROUNDS):
-        for index, loaded in enumerate(contenders):
+        for index, run in enumerate(runs):
             start = time.perf_counter()
-            climb(loaded.steps, lambda rung, index=index: tensors[index][rung.name])  # type: ignore[misc]
+            run()
             if turn >= WARM_RUNS:
                 times[index].append((time.perf_counter() - start) * 1e3)
     return tuple(statistics.median(values) for values in times)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -22,6 +22,8 @@ __all__ = [
     "first_rung",
     "golden_pixels",
     "input_table",
+    "raw_values",
+    "result_of",
     "steps_of",
 ]
 
@@ -100,7 +102,7 @@ def golden_pixels(reader: Reader, rung: str) -> NDArray[np.uint8]:
     start = first_rung(reader.manifest, rung)
     for inputs in reader.manifest.golden_inputs:
         if inputs.rung == start:
-            return _raw(reader.read(inputs.file), "uint8", inputs.shape, where=inputs.file)
+            return raw_values(reader.read(inputs.file), "uint8", inputs.shape, where=inputs.file)
     raise BundleError(
         f"no golden inputs for rung {rung!r}", where="golden_inputs", fix="rebuild the bundle", code="bundle-goldens"
     )
@@ -118,7 +120,12 @@ def _golden_outputs(payload: Payload, rung: str) -> GoldenOutputs:
     )
 
 
-def _raw(data: bytes, dtype: str, shape: tuple[int, ...], *, where: str) -> Tensor:
+def raw_values(data: bytes, dtype: str, shape: tuple[int, ...], *, where: str) -> Tensor:
+    """Bytes of a bundle file, little-endian -> array.
+
+    Raises:
+        BundleError: the file has another length.
+    """
     kind = np.dtype(dtype).newbyteorder("<")
     if len(data) != math.prod(shape) * kind.itemsize:
         raise BundleError(
@@ -141,13 +148,22 @@ def check_goldens(
     entries = {entry.rung: entry for entry in payload.entries}
     rung = rung or payload.entries[0].rung
     expected = _golden_outputs(payload, rung)
-    wanted = _raw(reader.read(expected.file), expected.dtype, expected.shape, where=expected.file)
+    wanted = raw_values(reader.read(expected.file), expected.dtype, expected.shape, where=expected.file)
     entry = entries[first_rung(reader.manifest, rung)]
     table = input_table(reader, entry)
     layout = entry.inputs[0].layout
     run = session if callable(session) else session.run
     # One image at a time: networks have a static batch of one.
     outputs = [run(apply_table(image, table, layout=layout))[0].reshape(-1) for image in golden_pixels(reader, rung)]
+    return result_of(outputs, wanted, expected)
+
+
+def result_of(outputs: Sequence[Tensor], wanted: Tensor, expected: GoldenOutputs) -> GoldenResult:
+    """Hold (classes,) outputs, one per golden input, to (n, classes) recorded ones.
+
+    Raises:
+        BundleError: their number or shape differs.
+    """
     if len(outputs) != len(wanted) or not outputs:
         raise BundleError(
             f"{len(outputs)} golden inputs but {len(wanted)} golden outputs",

@@ -68,7 +68,7 @@ def test_api_is_what_is_exported():
 
     assert sorted(edgekit.__all__) == ["build", "open"]
     assert edgekit.open is edgekit.runtime.open
-    assert sorted(edgekit.runtime.__all__) == ["Label", "Latency", "Model", "Refusal", "Result", "open"]
+    assert sorted(edgekit.runtime.__all__) == ["Label", "Latency", "Model", "Refusal", "Result", "TextModel", "open"]
     for name in edgekit.runtime.__all__:
         assert getattr(edgekit.runtime, name)
     with pytest.raises(AttributeError, match="nothing"):

@@ -12,11 +12,14 @@ from edgekit.spec.manifest import Entry
 __all__ = ["Engine", "Session", "Tensor", "find", "names"]
 
 Tensor = NDArray[Any]
-"""An array of `int8`, `uint8`, `float16` or `float32`."""
+"""An array of `int8`, `uint8`, `int32`, `int64`, `float16` or `float32`."""
 
 
 class Session(Protocol):
     """A loaded entry of a payload. Not thread-safe: the caller holds one lock per session.
+
+    A session may have a method `also(path, entry) -> Session`: another entry of the same file, without loading the file again.
+    Sessions of one file are closed together and not used at the same time.
 
     Attributes:
         delegate: who runs the network: `XNNPACK`, `CPUExecutionProvider`, `CPU`, or several joined with `+`.

@@ -59,6 +59,8 @@ def check_edges(path: Path, specs: Sequence[TensorSpec], found: Sequence[tuple[n
     """
     described = [(np.dtype(spec.dtype), tuple(spec.shape)) for spec in specs]
     actual = [(np.dtype(dtype), tuple(int(side) for side in shape)) for dtype, shape in found]
+    if len(actual) == len(specs):
+        actual = [(dtype, _fixed(shape, spec)) for (dtype, shape), spec in zip(actual, specs, strict=True)]
     if described != actual:
         raise BundleError(
             f"payload {path.name!r} has edges {_words(actual)}, the manifest says {_words(described)}",
@@ -66,6 +68,13 @@ def check_edges(path: Path, specs: Sequence[TensorSpec], found: Sequence[tuple[n
             fix="rebuild the bundle",
             code="payload-mismatch",
         )
+
+
+def _fixed(shape: tuple[int, ...], spec: TensorSpec) -> tuple[int, ...]:
+    """A symbolic length (-1) of a tensor of tokens fits every bucket."""
+    if spec.layout != "NT" or len(shape) != len(spec.shape):
+        return shape
+    return tuple(wanted if side == -1 else side for side, wanted in zip(shape, spec.shape, strict=True))
 
 
 def _words(edges: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]) -> str:

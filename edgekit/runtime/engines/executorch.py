@@ -40,8 +40,9 @@ _OPEN: "weakref.WeakSet[ExecutorchSession]" = weakref.WeakSet()
 class ExecutorchSession:
     """A loaded method of a `.pte`."""
 
-    def __init__(self, method: Any, plan: Plan, from_numpy: Any) -> None:
-        """Wrap a loaded method."""
+    def __init__(self, program: Any, method: Any, plan: Plan, from_numpy: Any) -> None:
+        """Wrap a loaded method of a program."""
+        self._program = program
         names = sorted({BACKENDS.get(name, name) for name in plan.delegate_calls})
         self.delegate = "+".join([*names, "CPU"] if plan.kernel_calls else names) or "CPU"
         self.fallback = count_types(plan.kernel_calls)
@@ -54,9 +55,13 @@ class ExecutorchSession:
         outputs = self._method([self._from_numpy(value) for value in inputs])
         return tuple([value.numpy() for value in outputs])
 
+    def also(self, path: Path, entry: Entry) -> "ExecutorchSession":
+        """Another method of the same program; see `Session`."""
+        return _load_method(path, entry, self._program, self._from_numpy)
+
     def close(self) -> None:
         """Free the method."""
-        self._method = None
+        self._method = self._program = None
         _OPEN.discard(self)
 
 
@@ -71,20 +76,28 @@ def load(path: Path, entry: Entry, *, threads: int) -> ExecutorchSession:
     """Load a method of a `.pte`; see `Engine.load`."""
     bindings, torch = _bindings()
     _set_threads(bindings, threads)
+    try:
+        with captured() as printed:
+            program = bindings._load_program(str(path), program_verification=bindings.Verification.InternalConsistency)
+    except RuntimeError as error:
+        raise load_failure(path, printed.last(default=error)) from error
+    return _load_method(path, entry, program, torch.from_numpy)
+
+
+def _load_method(path: Path, entry: Entry, program: Any, from_numpy: Any) -> ExecutorchSession:
     name = entry.method or "forward"
     plans = _plans(path)
     if name not in plans:
         raise no_such_method(path, name, plans)
     try:
         with captured() as printed:
-            program = bindings._load_program(str(path), program_verification=bindings.Verification.InternalConsistency)
             method = program.load_method(name)
     except RuntimeError as error:
         raise load_failure(path, printed.last(default=error)) from error
     meta = method.method_meta()
     check_edges(path, entry.inputs, _edges(meta.input_tensor_meta, meta.num_inputs()))
     check_edges(path, entry.outputs, _edges(meta.output_tensor_meta, meta.num_outputs()))
-    session = ExecutorchSession(method, plans[name], torch.from_numpy)
+    session = ExecutorchSession(program, method, plans[name], from_numpy)
     _OPEN.add(session)
     return session
 

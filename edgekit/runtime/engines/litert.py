@@ -55,6 +55,10 @@ class LitertSession:
         interpreter.invoke()
         return tuple([interpreter.get_tensor(index) for index in self._outputs])
 
+    def also(self, path: Path, entry: Entry) -> "LitertSession":
+        """Another signature of the same interpreter; see `Session`."""
+        return _session(self._interpreter, path, entry)
+
     def close(self) -> None:
         """Free the interpreter."""
         self._runner = None
@@ -75,6 +79,10 @@ def load(path: Path, entry: Entry, *, threads: int) -> LitertSession:
             interpreter.allocate_tensors()
     except (ValueError, RuntimeError) as error:
         raise load_failure(path, error) from error
+    return _session(interpreter, path, entry)
+
+
+def _session(interpreter: Any, path: Path, entry: Entry) -> LitertSession:
     session = LitertSession(interpreter, _signature_to_call(interpreter, path, entry.method), entry)
     check_edges(path, entry.inputs, session.edges[0])
     check_edges(path, entry.outputs, session.edges[1])

@@ -29,11 +29,18 @@ class OnnxSession:
         self.fallback: tuple[str, ...] = ()
         self._session = session
         self._inputs = tuple(node.name for node in session.get_inputs())
+        self._edges = _edges(session.get_inputs()), _edges(session.get_outputs())
         self._outputs = [node.name for node in session.get_outputs()][: len(entry.outputs)]
 
     def run(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Inputs in dtype and shape of the entry -> outputs."""
         return tuple(self._session.run(self._outputs, dict(zip(self._inputs, inputs, strict=True))))
+
+    def also(self, path: Path, entry: Entry) -> "OnnxSession":
+        """The same graph for another length, where its length is symbolic; see `Session`."""
+        check_edges(path, entry.inputs, self._edges[0])
+        check_edges(path, entry.outputs, self._edges[1])
+        return OnnxSession(self._session, entry)
 
     def close(self) -> None:
         """Free the session."""
@@ -73,7 +80,7 @@ def _edges(nodes: Any) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
     found = []
     for node in nodes:
         name = node.type.removeprefix("tensor(").removesuffix(")")
-        # A symbolic side comes as a string; -1 then differs from every shape of a manifest.
+        # A symbolic side comes as a string; -1 differs from every side of a manifest, but for the length of a text.
         shape = tuple(side if isinstance(side, int) else -1 for side in node.shape)
         found.append((np.dtype(dtypes.get(name, name)), shape))
     return found
