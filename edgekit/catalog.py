@@ -34,6 +34,9 @@ __all__ = [
     "target_names",
 ]
 
+TOKENS = (16, 32, 64, 128)
+"""Lengths of text that a network is built for, unless its file or the user says otherwise."""
+
 _IMAGENET_MEAN = (123.675, 116.28, 103.53)
 _IMAGENET_STD = (58.395, 57.12, 57.375)
 
@@ -44,7 +47,7 @@ def model_names() -> tuple[str, ...]:
 
 
 def find_model(text: str) -> ModelSource:
-    """`efficientnet_lite0`, `path/file.py:make` or `timm:NAME` -> where that network comes from.
+    """`efficientnet_lite0`, `path/file.py:make`, `timm:NAME` or `hf:DIR` -> where that network comes from.
 
     Raises:
         UnknownName: no such model or function, with the nearest names.
@@ -52,6 +55,8 @@ def find_model(text: str) -> ModelSource:
     """
     if text.startswith("timm:"):
         return _timm(text.removeprefix("timm:"))
+    if text.startswith("hf:"):
+        return _hugging_face(Path(text.removeprefix("hf:")))
     path, _, factory = text.partition(".py:")
     if text.endswith(".py") or factory:
         return _user_file(Path(text if text.endswith(".py") else f"{path}.py"), factory or "make")
@@ -176,6 +181,20 @@ def _timm(name: str) -> ModelSource:
     return ModelSource("timm", name, None, None)
 
 
+def _hugging_face(folder: Path) -> ModelSource:
+    """A local folder with config.json, weights and tokenizer; what is in it is read by the builder."""
+    if not (folder / "config.json").is_file():
+        raise InputError(
+            "there is no config.json" if folder.is_dir() else "there is no such folder",
+            where=str(folder),
+            fix="name a local folder as Hugging Face's save_pretrained writes it: --model hf:DIR",
+            code="hf-folder",
+        )
+    name = _plain_name(folder.resolve().name)
+    spec = ModelSpec(name, folder, "sentence-embedding", tokens=TOKENS, description="a local Hugging Face folder")
+    return ModelSource("hf", name, folder, spec)
+
+
 def _user_file(path: Path, factory: str) -> ModelSource:
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
@@ -214,8 +233,12 @@ def _imports_all(tree: ast.Module) -> bool:
     return any(alias.name == "*" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names)
 
 
+def _plain_name(text: str) -> str:
+    return re.sub(r"[^a-z0-9_-]+", "_", text.lower()).strip("_-") or "model"
+
+
 def _assumed(path: Path) -> ModelSpec:
-    name = re.sub(r"[^a-z0-9_-]+", "_", path.stem.lower()).strip("_-") or "model"
+    name = _plain_name(path.stem)
     return ModelSpec(
         name=name,
         family=path,

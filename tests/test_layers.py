@@ -22,6 +22,7 @@ LIGHT = {"edgekit", "numpy", "PIL"}
 LIBRARIES = {
     "spec": {"edgekit", "jsonschema", "yaml", "referencing"},
     "runtime": LIGHT,
+    "runtime.tokens": {*LIGHT, "tokenizers"},  # where it is installed; else a reader of our own
     "runtime.engines": {*LIGHT, "executorch", "ai_edge_litert", "tflite_runtime", "onnxruntime"},
     "bench": {*LIGHT, "scipy"},
 }

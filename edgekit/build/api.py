@@ -8,20 +8,20 @@ from edgekit.build.delivery import deliver, rows_of
 from edgekit.build.facts import read_facts
 from edgekit.build.findings import not_kept, write_findings
 from edgekit.build.fitting import grade_all
-from edgekit.build.goal import check_goal, count_macs
+from edgekit.build.goal import check_goal, check_host_goal, count_macs
 from edgekit.build.guard import Verdict, check_enough, guard
 from edgekit.build.guarded_photos import GuardedPhotos
 from edgekit.build.pipeline import Observe, Stage, check
 from edgekit.build.preparing import SOURCE, Walk
 from edgekit.build.recipe import Recipe
 from edgekit.build.repairs import ORDER, sense
-from edgekit.build.request import BuildRequest, BuildResult, PayloadRow, Plan, PlannedChain, PlannedStage
+from edgekit.build.request import BuildRequest, BuildResult, Plan, PlannedChain, PlannedStage
 from edgekit.build.sensitivity_rows import Sensitivity
 from edgekit.build.stages.export import PROGRAM
 from edgekit.build.stages.load import RANDOM
 from edgekit.build.store import Store, default_root
 from edgekit.build.walker import Walker
-from edgekit.spec.errors import GoalError, InputError
+from edgekit.spec.errors import InputError
 
 __all__ = ["build", "plan"]
 
@@ -32,6 +32,10 @@ def plan(request: BuildRequest) -> Plan:
     Raises:
         InputError: data or weights cannot be used.
     """
+    if request.model.reads_text:
+        from edgekit.build.text.api import plan_text
+
+        return plan_text(request)
     chains = chains_of(request)
     _check(chains)
     planned: dict[str, tuple[PlannedStage, ...]] = {}
@@ -61,6 +65,10 @@ def build(request: BuildRequest, *, observe: Observe = lambda event: None) -> Bu
         GoalError: a gate or goal is not met. Where it is how much may be lost, the best bundle was delivered all the same.
         SetupError: something is not installed, or cannot be written.
     """
+    if request.model.reads_text:
+        from edgekit.build.text.api import build_text
+
+        return build_text(request, observe=observe)
     begun = time.monotonic()
     chains = chains_of(request)
     _check(chains)
@@ -76,7 +84,7 @@ def build(request: BuildRequest, *, observe: Observe = lambda event: None) -> Bu
     made = chains.bundle(program, walk) if verdict is None else verdict.made
     report = chains.judge(program, made, walk)
     rows, more = rows_of(made.bundle.path, report.path)
-    _check_host_goal(request, rows)
+    check_host_goal(request, rows)
     sensitivities = _sensitivities(chains, program, verdict, walk)
     digest = deliver(made.bundle.path, request.out, as_zip=request.zip)
     result = BuildResult(
@@ -144,19 +152,3 @@ def _goal_note(request: BuildRequest, macs: int, chains: Chains) -> str:
         precisions=request.precisions,
         others_px=spec.resolutions_px if spec else (),
     )
-
-
-def _check_host_goal(request: BuildRequest, rows: tuple[PayloadRow, ...]) -> None:
-    """Where the target is this machine, the goal is held against what was measured."""
-    times = {f"{row.engine} {row.precision}": row.latency_ms_here for row in rows if row.latency_ms_here is not None}
-    if request.max_latency_ms is None or request.target.kind != "host" or not times:
-        return
-    fastest = min(times, key=lambda name: times[name])
-    if times[fastest] > request.max_latency_ms:
-        raise GoalError(
-            f"{request.max_latency_ms:g} ms is not met here: the fastest payload, {fastest}, takes {times[fastest]:.3g} ms "
-            "(median, one thread)",
-            where="--max-latency-ms",
-            fix=f"raise it to {times[fastest]:.3g}, or build with a smaller --resolution or --model",
-            code="latency",
-        )

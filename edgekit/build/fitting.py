@@ -17,7 +17,7 @@ from edgekit.build.walker import Walker
 from edgekit.spec.errors import InputError, SetupError
 from edgekit.spec.output import new_directory
 
-__all__ = ["fit", "grade_all"]
+__all__ = ["deliver_checkpoint", "fit", "grade_all"]
 
 
 def fit(request: BuildRequest, *, observe: Observe = lambda event: None) -> FitResult:
@@ -27,6 +27,10 @@ def fit(request: BuildRequest, *, observe: Observe = lambda event: None) -> FitR
         InputError: model, weights or data are wrong, or there is nothing to train.
         SetupError: something is not installed, or cannot be written.
     """
+    if request.model.reads_text:
+        from edgekit.build.text.api import fit_text
+
+        return fit_text(request, observe=observe)
     begun = time.monotonic()
     chains = chains_of(request)
     if chains.splits is None or not chains.splits.trains:
@@ -40,7 +44,7 @@ def fit(request: BuildRequest, *, observe: Observe = lambda event: None) -> FitR
     walk = walker.telling(observe)
     prepared = chains.prepare(walk)
     graded = grade_all(chains, prepared, walk)
-    _deliver(prepared.checkpoint.path, request.out, splits=chains.splits.folder.digest)
+    deliver_checkpoint(prepared.checkpoint.path, request.out, splits=chains.splits.folder.digest)
     return FitResult(request.out, request.model.name, time.monotonic() - begun, tuple(walker.runs.values()), graded, chains.notes)
 
 
@@ -53,12 +57,14 @@ def grade_all(chains: Chains, prepared: Prepared, walk: Walk) -> tuple[GradedNet
     return grade(prepared, learners.student.network, teacher, splits=learners.splits, walk=walk)
 
 
-def _deliver(checkpoint: Path, out: Path, *, splits: str) -> None:
+def deliver_checkpoint(checkpoint: Path, out: Path, *, splits: str) -> None:
     """Copy a checkpoint out of the store, whole or not at all."""
     try:
         with new_directory(out, replaceable=lambda path: (path / FILE).is_file()) as temporary:
-            for file in sorted(checkpoint.iterdir()):
-                shutil.copyfile(file, temporary / file.name)
+            for file in sorted(path for path in checkpoint.rglob("*") if path.is_file()):
+                place = temporary / file.relative_to(checkpoint)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, place)
             (temporary / TRAINED_ON).write_text(json.dumps({"splits": splits}) + "\n", encoding="utf-8")
     except SetupError as error:  # the place was the user's choice
         raise InputError(error.what, where=error.where, fix=error.fix, code=error.code) from error

@@ -7,10 +7,11 @@ bound is refused; a goal above it is not a promise, only a device can give that.
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgekit.build.request import BuildRequest, PayloadRow
 from edgekit.spec.errors import GoalError
 from edgekit.spec.target import Cluster, TargetProfile
 
-__all__ = ["Bound", "bound_ms", "check_goal", "count_macs"]
+__all__ = ["Bound", "bound_ms", "check_goal", "check_host_goal", "count_macs"]
 
 FP32_MACS_PER_CYCLE = {
     "Cortex-A53": 4,
@@ -124,3 +125,23 @@ def check_goal(
         + ("" if meeting else f"; raise --max-latency-ms above {nearest.least_ms:.3g}, or take a smaller model"),
         code="latency",
     )
+
+
+def check_host_goal(request: BuildRequest, rows: tuple[PayloadRow, ...]) -> None:
+    """Where the target is this machine, the goal is held against what was measured.
+
+    Raises:
+        GoalError: `latency`.
+    """
+    times = {f"{row.engine} {row.precision}": row.latency_ms_here for row in rows if row.latency_ms_here is not None}
+    if request.max_latency_ms is None or request.target.kind != "host" or not times:
+        return
+    fastest = min(times, key=lambda name: times[name])
+    if times[fastest] > request.max_latency_ms:
+        raise GoalError(
+            f"{request.max_latency_ms:g} ms is not met here: the fastest payload, {fastest}, takes {times[fastest]:.3g} ms "
+            "(median, one thread)",
+            where="--max-latency-ms",
+            fix=f"raise it to {times[fastest]:.3g}, or build with a smaller --resolution or --model",
+            code="latency",
+        )

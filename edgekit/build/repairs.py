@@ -18,7 +18,7 @@ from edgekit.build.stages.quantize import Quantize
 from edgekit.build.stages.sense import Sense
 from edgekit.build.training.plan import SoftLabels, Training
 
-__all__ = ["ORDER", "NothingToTry", "Repair", "repairs", "sense"]
+__all__ = ["ORDER", "NothingToTry", "Repair", "Step", "noisiest", "repairs", "sense"]
 
 ORDER = ("as built", "observer", "equalisation", "mixed precision", "training")
 """What is tried, by what it costs to build and to run."""
@@ -83,7 +83,7 @@ def repairs(chains: Chains, program: Artifact, walk: Walk) -> tuple[tuple[str, S
 
     def mixed(best: Recipe) -> Repair:
         rows = sense(chains, program, walk, best)
-        layers = _noisiest(rows)
+        layers = noisiest(rows)
         what = f"{len(layers)} of {len(rows)} layers in float: {', '.join(_module(rows, name) for name in layers)}"
         return Repair("mixed precision", what, replace(best, float_layers=layers), sensitivities=rows)
 
@@ -114,7 +114,7 @@ def _noise_db(chains: Chains, program: Artifact, walk: Walk, recipe: Recipe) -> 
     return read_noise_db(walk("noise", (Noise(program, chains.photos),), quantized).path)
 
 
-def _noisiest(rows: tuple[Sensitivity, ...]) -> tuple[str, ...]:
+def noisiest(rows: tuple[Sensitivity, ...]) -> tuple[str, ...]:
     """The fewest layers that bring most of the noise, in the order of the network."""
     power = {row.layer: 10 ** (-row.snr_db / 10) for row in rows}
     most = max(1, round(MOST_FLOAT_SHARE * len(rows)))

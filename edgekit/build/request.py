@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ENGINES",
     "PRECISIONS",
+    "TEXT_PRECISIONS",
     "BuildRequest",
     "BuildResult",
     "FitResult",
@@ -32,6 +33,9 @@ ENGINES = ("executorch", "litert", "onnx")
 
 PRECISIONS = ("int8", "fp16", "fp32")
 
+TEXT_PRECISIONS = (*PRECISIONS, "int8-weights", "int8-static")
+"""Of networks that read text, whose `int8` takes the ranges of activations at run time."""
+
 
 @dataclass(frozen=True, slots=True)
 class BuildRequest:
@@ -46,6 +50,8 @@ class BuildRequest:
         precisions: in the order asked for.
         engines: payload formats, in the order asked for.
         resolution_px: side of the image that the network sees; None takes the model's own.
+        task: of a network that reads text: `text-classification` or `sentence-embedding`; None by the data.
+        tokens: lengths of text that a network that reads text is built for, ascending; empty takes the model's own.
         max_latency_ms: goal on the target; None if there is none.
         zip: pack into one `.ekb` file.
         classes: size of the last layer; None takes the model's own, or what the weights hold.
@@ -63,6 +69,8 @@ class BuildRequest:
     precisions: tuple[str, ...] = ("int8",)
     engines: tuple[str, ...] = ENGINES
     resolution_px: int | None = None
+    task: str | None = None
+    tokens: tuple[int, ...] = ()
     max_latency_ms: float | None = None
     zip: bool = False
     classes: int | None = None

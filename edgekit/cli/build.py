@@ -5,30 +5,37 @@ from typing import Any
 
 import click
 
-from edgekit.build.request import ENGINES, BuildRequest, BuildResult, Plan
+from edgekit.build.request import ENGINES, BuildRequest, BuildResult, ModelSource, Plan
 from edgekit.cli import checks
-from edgekit.cli.options import PHOTOS, SEED, Milliseconds, NameList, flat, lowering_names, precision_names
+from edgekit.cli.options import MODEL, PHOTOS, SEED, Lengths, Milliseconds, NameList, flat, lowering_names, precision_names
 from edgekit.cli.options import command as declare
 from edgekit.cli.screen import Screen
 from edgekit.cli.training import compression, guard_options, print_guard, print_networks, training_options
+from edgekit.spec.model import TEXT_TASKS
+from edgekit.spec.target import TargetProfile
 
 __all__ = ["command"]
 
 
 @declare
-@click.option("--model", default="efficientnet_lite0", show_default=True, help="A name, path/file.py:FUNCTION or timm:NAME.")
+@click.option("--model", default="efficientnet_lite0", show_default=True, help=MODEL)
+@click.option("--task", type=click.Choice(TEXT_TASKS), help="Of a network that reads text. [by the data]")
 @click.option("--target", required=True, help="A device: a name, an alias or a .yaml file. See: edgekit targets")
 @click.option(
-    "--data", type=click.Path(path_type=Path), help="Images: class folders, train and validation, labels.csv, loose, .npz."
+    "--data", type=click.Path(path_type=Path), help="Images: class folders, train and validation, loose, .npz; or a CSV of texts."
 )
 @click.option(
-    "--weights", type=click.Path(path_type=Path), help="Of the network: .pth, .pt, .safetensors or a checkpoint of fit."
+    "--weights", type=click.Path(path_type=Path), help=".pth, .pt, .safetensors, a checkpoint of fit, a Hugging Face folder."
 )
 @click.option(
-    "--precision", multiple=True, type=NameList("precision", precision_names), help="int8, fp16, fp32; a list or repeated. [int8]"
+    "--precision",
+    multiple=True,
+    type=NameList("precision", precision_names),
+    help="int8, fp16, fp32, for text int8-weights and int8-static too; a list or repeated. [int8]",
 )
 @click.option("--engines", multiple=True, type=NameList("engine", lowering_names), help=f"Payload formats. [{','.join(ENGINES)}]")
 @click.option("--resolution", type=click.IntRange(16, 4096), metavar="PX", help="Side of the image that the network sees.")
+@click.option("--tokens", type=Lengths(), help="Lengths of text that it is built for. [16,32,64,128]")
 @click.option("--max-latency-ms", type=Milliseconds(), help="The bundle must be this fast on the target.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="The bundle to write. [bundles/MODEL-TARGET]")
 @click.option("--zip", "as_zip", is_flag=True, help="Write one .ekb file instead of a folder.")
@@ -57,15 +64,12 @@ def command(
     store: Path | None,
     limit: int,
     dry_run: bool,
-    **training: Any,
+    **more: Any,
 ) -> None:
     """Quantize a network once and build a verified bundle for a device."""
-    from edgekit import catalog
-
-    source = catalog.find_model(model)
-    profile = catalog.find_target(target)
-    checks.data(data)
-    checks.weights(weights)
+    source, profile = _found(model, target)
+    task, tokens = more.pop("task"), more.pop("tokens") or ()
+    _check(source, data, weights, task=task, tokens=tokens, precisions=flat(precision))
     place, packed = checks.out_path(out, name=f"{source.name}-{profile.name}", as_zip=as_zip)
     checks.out_can_be_written(place)
     request = BuildRequest(
@@ -77,13 +81,15 @@ def command(
         precisions=flat(precision) or (profile.default_precision,),
         engines=flat(engines) or ENGINES,
         resolution_px=resolution,
+        task=task,
+        tokens=tokens,
         max_latency_ms=max_latency_ms,
         zip=packed,
         classes=classes,
         seed=seed,
         calibration_limit=limit,
         store=store,
-        compression=compression(training),
+        compression=compression(more),
     )
     checks.installed_for_build(request.engines)
     if dry_run:
@@ -91,6 +97,26 @@ def command(
     else:
         checks.store_can_be_written(store)
         _print_result(screen, _build(screen, request))
+
+
+def _found(model: str, target: str) -> tuple[ModelSource, TargetProfile]:
+    from edgekit import catalog
+
+    return catalog.find_model(model), catalog.find_target(target)
+
+
+def _check(
+    source: ModelSource,
+    data: Path | None,
+    weights: Path | None,
+    *,
+    task: str | None,
+    tokens: tuple[int, ...],
+    precisions: tuple[str, ...],
+) -> None:
+    checks.data(data, text=source.reads_text)
+    checks.text_options(source, task=task, tokens=tokens, precisions=precisions)
+    checks.weights(weights)
 
 
 def _plan(screen: Screen, request: BuildRequest) -> Plan:

@@ -7,8 +7,12 @@ import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgekit.spec.errors import InputError, SetupError
+
+if TYPE_CHECKING:
+    from edgekit.build.model_source import ModelSource
 
 __all__ = [
     "checkpoint_can_be_written",
@@ -18,6 +22,7 @@ __all__ = [
     "out_can_be_written",
     "out_path",
     "store_can_be_written",
+    "text_options",
     "weights",
 ]
 
@@ -36,18 +41,16 @@ _MODULES = (
 _TRAINING_MODULES = ("torch", "torchvision")
 
 
-def data(path: Path | None) -> None:
-    """Refuse a `--data` that is not there, cannot be read, or is empty."""
+def data(path: Path | None, *, text: bool = False) -> None:
+    """Refuse a `--data` that is not there, cannot be read, is empty, or is of another kind than the network reads."""
     if path is None:
         return
+    kind = ".csv" if text else ".npz"
+    fix = "name a CSV of texts, or a folder of such" if text else "name a folder of images or an .npz file"
     if not path.exists():
-        raise InputError(
-            f"there is no {path}", where="--data", fix="name a folder of images or an .npz file", code="data-missing"
-        )
-    if path.is_file() and path.suffix != ".npz":
-        raise InputError(
-            f"{path} is a file, but no .npz", where="--data", fix="name a folder of images or an .npz file", code="data-kind"
-        )
+        raise InputError(f"there is no {path}", where="--data", fix=fix, code="data-missing")
+    if path.is_file() and path.suffix != kind:
+        raise InputError(f"{path} is a file, but no {kind}", where="--data", fix=fix, code="data-kind")
     try:
         empty = path.is_dir() and not any(path.iterdir())
     except OSError as error:
@@ -55,7 +58,22 @@ def data(path: Path | None) -> None:
             f"cannot read {path}: {error.strerror}", where="--data", fix="check its permissions", code="data-unreadable"
         ) from error
     if empty:
-        raise InputError(f"{path} is empty", where="--data", fix="name a folder that holds images", code="data-empty")
+        raise InputError(f"{path} is empty", where="--data", fix=fix, code="data-empty")
+
+
+def text_options(model: "ModelSource", *, task: str | None, tokens: tuple[int, ...], precisions: tuple[str, ...]) -> None:
+    """Refuse options of networks that read text for one that does not."""
+    if model.reads_text:
+        return
+    only = [name for name in precisions if name.startswith("int8-")]
+    for given, option in ((task, "--task"), (tokens, "--tokens"), (only, f"--precision {','.join(only)}")):
+        if given:
+            raise InputError(
+                f"{model.name} looks at images: {option} is for networks that read text",
+                where=option.split()[0],
+                fix=f"leave {option} out",
+                code="argument",
+            )
 
 
 def weights(path: Path | None) -> None:

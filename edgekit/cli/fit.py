@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgekit.cli import checks
-from edgekit.cli.options import SEED
+from edgekit.cli.options import MODEL, SEED
 from edgekit.cli.options import command as declare
 from edgekit.cli.screen import Screen
 from edgekit.cli.training import compression, print_networks, training_options
@@ -18,8 +18,13 @@ __all__ = ["command"]
 
 
 @declare
-@click.option("--model", default="efficientnet_lite0", show_default=True, help="A name, path/file.py:FUNCTION or timm:NAME.")
-@click.option("--data", type=click.Path(path_type=Path), required=True, help="Class folders, or train and validation of them.")
+@click.option("--model", default="efficientnet_lite0", show_default=True, help=MODEL)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Class folders, or train and validation of them; or a CSV of texts.",
+)
 @click.option("--weights", type=click.Path(path_type=Path), help="Weights to start from.")
 @click.option("--resolution", type=click.IntRange(16, 4096), metavar="PX", help="Side of the image that the network sees.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="The checkpoint to write. [checkpoints/MODEL]")
@@ -40,12 +45,12 @@ def command(
     store: Path | None,
     **training: Any,
 ) -> None:
-    """Fit a network to labelled photos; distil, replace and prune as asked. The result is for: edgekit build --weights OUT."""
+    """Fit a network to labelled photos or texts; distil and prune as asked. The result is for: edgekit build --weights OUT."""
     from edgekit import catalog
     from edgekit.build.request import BuildRequest
 
     source = catalog.find_model(model)
-    checks.data(data)
+    checks.data(data, text=source.reads_text)
     checks.weights(weights)
     place = out if out is not None else Path("checkpoints") / source.name
     checks.checkpoint_can_be_written(place)

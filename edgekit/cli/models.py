@@ -31,9 +31,9 @@ def _list(screen: Screen, specs: list[ModelSpec]) -> None:
     if screen.as_json:
         screen.document({"models": [_document(spec) for spec in specs]})
         return
-    rows = [(spec.name, f"{spec.resolution_px} px", str(spec.classes), _weights(spec), spec.description) for spec in specs]
+    rows = [(spec.name, _input(spec), str(spec.classes or "-"), _weights(spec), spec.description) for spec in specs]
     screen.table(("model", "input", "classes", "weights", "what it is"), rows, right=("input", "classes"))
-    screen.line("your own: --model path/to/file.py:FUNCTION, --model timm:NAME, --weights FILE")
+    screen.line("your own: --model path/to/file.py:FUNCTION, --model timm:NAME, --model hf:DIR, --weights FILE")
 
 
 def _show(screen: Screen, spec: ModelSpec) -> None:
@@ -45,10 +45,7 @@ def _show(screen: Screen, spec: ModelSpec) -> None:
         ("file", str(spec.family)),
         ("task", spec.task),
         ("classes", str(spec.classes or "as many as the network gives")),
-        ("input", f"{spec.resolution_px} px; also {', '.join(map(str, spec.resolutions_px)) or 'none tested'}"),
-        ("crop", f"{spec.crop_fraction:g} of the shorter side, {spec.filter}"),
-        ("mean", ", ".join(f"{value:g}" for value in spec.mean)),
-        ("std", ", ".join(f"{value:g}" for value in spec.std)),
+        *(_text_fields(spec) if spec.reads_text else _image_fields(spec)),
         ("weights", _weights(spec)),
         ("license", spec.license or "not stated"),
         ("teacher", spec.teacher or "none"),
@@ -57,9 +54,26 @@ def _show(screen: Screen, spec: ModelSpec) -> None:
         screen.line(f"  {name:<12} {value}")
 
 
+def _input(spec: ModelSpec) -> str:
+    return f"{spec.tokens[-1]} tokens" if spec.reads_text else f"{spec.resolution_px} px"
+
+
+def _image_fields(spec: ModelSpec) -> tuple[tuple[str, str], ...]:
+    return (
+        ("input", f"{spec.resolution_px} px; also {', '.join(map(str, spec.resolutions_px)) or 'none tested'}"),
+        ("crop", f"{spec.crop_fraction:g} of the shorter side, {spec.filter}"),
+        ("mean", ", ".join(f"{value:g}" for value in spec.mean)),
+        ("std", ", ".join(f"{value:g}" for value in spec.std)),
+    )
+
+
+def _text_fields(spec: ModelSpec) -> tuple[tuple[str, str], ...]:
+    return (("input", f"text of up to {spec.tokens[-1]} tokens, in steps of {', '.join(map(str, spec.tokens))}"),)
+
+
 def _weights(spec: ModelSpec) -> str:
     if spec.weights is None:
-        return "random; give --weights FILE"
+        return f"random; give --weights {'DIR' if spec.reads_text else 'FILE'}"
     return f"{spec.weights.package}{'' if _is_installed(spec) else ' (not installed)'}"
 
 

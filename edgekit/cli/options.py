@@ -11,11 +11,13 @@ from edgekit.spec.errors import UnknownName
 __all__ = [
     "BUNDLE",
     "MINUTES",
+    "MODEL",
     "PERCENTAGE_POINTS",
     "PHOTOS",
     "POSITIVE",
     "SEED",
     "SHARE",
+    "Lengths",
     "Milliseconds",
     "NameList",
     "command",
@@ -25,6 +27,7 @@ __all__ = [
     "precision_names",
 ]
 
+MODEL = "A name, path/file.py:FUNCTION, timm:NAME or hf:DIR."
 BUNDLE = click.Path(exists=True, path_type=Path)
 POSITIVE = click.IntRange(min=1)
 PHOTOS = click.IntRange(1, 100_000)
@@ -59,6 +62,24 @@ class Milliseconds(click.FloatRange):
         if number != number:
             self.fail(f"{value} is no number", param, ctx)
         return number
+
+
+class Lengths(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click only
+    """`16,32` -> `(16, 32)`: ascending lengths in tokens."""
+
+    name = "list"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Split and check."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            lengths = tuple(int(part) for part in str(value).split(","))
+        except ValueError:
+            self.fail(f"{value!r} is no list of numbers, such as 16,32,64,128", param, ctx)
+        if lengths[0] < 2 or list(lengths) != sorted(set(lengths)):
+            self.fail(f"{value!r} does not ascend from at least 2", param, ctx)
+        return lengths
 
 
 class NameList(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click only
@@ -110,6 +131,6 @@ def lowering_names() -> tuple[str, ...]:
 
 def precision_names() -> tuple[str, ...]:
     """What a payload may be built in."""
-    from edgekit.build.request import PRECISIONS
+    from edgekit.build.request import TEXT_PRECISIONS
 
-    return PRECISIONS
+    return TEXT_PRECISIONS

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _NOT_OK = 3
+_NO_FLOAT = "no float network to compare with: give --against a bundle with an fp32 payload"
 
 
 @declare
@@ -24,15 +25,16 @@ _NOT_OK = 3
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
-    help="Images to judge on: class folders, a labels.csv or an .npz; of a text network a CSV of text and label.",
+    help="Images to judge on: class folders, a labels.csv or an .npz; of a text network a CSV of text and label, or its folder.",
 )
 @click.option("--against", type=BUNDLE, help="A bundle with an fp32 payload of the same network, as the float reference.")
-@click.option("--limit", type=POSITIVE, help="Judge on so many images. [all]")
+@click.option("--limit", type=POSITIVE, help="Judge on so many images or texts. [all]")
 @click.option("--threads", type=POSITIVE, default=1, show_default=True)
 def command(screen: Screen, *, bundle: Path, data: Path | None, against: Path | None, limit: int | None, threads: int) -> int:
     """Check every hash of BUNDLE and its golden outputs on every engine here; with --data also accuracy and agreement."""
-    if data is None or not _reads_text(bundle):
-        checks.data(data)
+    if data is not None:
+        # What is not there is said before anything is opened.
+        checks.data(data, text=data.suffix == ".csv" if not data.exists() else _reads_text(bundle))
     result, skipped = _verify(screen, bundle, data, against=against, limit=limit, threads=threads)
     if screen.as_json:
         screen.document(_document(result, skipped))
@@ -50,21 +52,33 @@ def _verify(
         if data is None:
             return verify_bundle(bundle, threads=threads), []
         if _reads_text(bundle):
-            from edgekit.build.data import open_texts
-
-            result = verify_bundle(bundle, data=open_texts(data), limit=limit, float_bundle=against, threads=threads)
-            return result, []
+            return _verify_texts(bundle, data, against=against, limit=limit, threads=threads)
         from edgekit.build.data import held_out, open_data
 
         images = open_data(held_out(data), limit=limit)
         reference = None if against else _float_network(bundle)
         result = verify_bundle(bundle, data=images, float_bundle=against, float_logits=reference, threads=threads)
         if all(each.agreement_float is None for each in result.engines.values()):
-            hint = (
-                "no float network to compare with: give --against a bundle with an fp32 payload, or pip install 'edgekit[build]'"
-            )
-            result = dataclasses.replace(result, note="; ".join(filter(None, (result.note, hint))))
+            result = _noted(result, f"{_NO_FLOAT}, or pip install 'edgekit[build]'")
         return result, [f"{skipped.path}: {skipped.why}" for skipped in images.skipped]
+
+
+def _verify_texts(
+    bundle: Path, data: Path, *, against: Path | None, limit: int | None, threads: int
+) -> "tuple[VerifyResult, list[str]]":
+    from edgekit.bench import verify_bundle
+    from edgekit.build.data import open_texts, text_split_files
+
+    both = text_split_files(data)
+    texts = open_texts(data if both is None else both[1])
+    result = verify_bundle(bundle, data=texts, limit=limit, float_bundle=against, threads=threads)
+    if all(each.agreement_float is None for each in result.engines.values()):
+        result = _noted(result, _NO_FLOAT)
+    return result, [f"{texts.skipped} rows without text"] if texts.skipped else []
+
+
+def _noted(result: "VerifyResult", hint: str) -> "VerifyResult":
+    return dataclasses.replace(result, note="; ".join(filter(None, (result.note, hint))))
 
 
 def _reads_text(bundle: Path) -> bool:
@@ -115,7 +129,7 @@ def _print(screen: Screen, result: "VerifyResult", skipped: list[str]) -> None:
         "delegate",
         "goldens",
         "max steps",
-        "images",
+        "images" if result.tokenizer is None else "texts",
         "top-1",
         "float",
         "drop, pp",
@@ -141,11 +155,22 @@ def _print(screen: Screen, result: "VerifyResult", skipped: list[str]) -> None:
             ],
             right=("same answer", "mean steps", "max steps", "equal outputs"),
         )
+    if result.tokenizer is not None:
+        right, n = result.tokenizer.n - result.tokenizer.wrong, result.tokenizer.n
+        told = "ok" if result.tokenizer.ok else "FAIL"
+        screen.line(f"tokenizer: {told}, {right} of {n} example texts give the recorded ids")
     for missing in result.missing:
         screen.line(f"not checked: {missing.engine}: {missing.fix}")
     for line in (*([result.note] if result.note else ()), *(f"skipped {line}" for line in skipped)):
         screen.line(f"note: {line}")
-    screen.line("verified" if result.ok else "NOT verified: an engine does not give the golden outputs")
+    screen.line("verified" if result.ok else f"NOT verified: {_why_not(result)}")
+
+
+def _why_not(result: "VerifyResult") -> str:
+    reasons = [] if all(each.goldens for each in result.engines.values()) else ["an engine does not give the golden outputs"]
+    if result.tokenizer is not None and not result.tokenizer.ok:
+        reasons.append("the tokenizer does not give the recorded ids")
+    return " and ".join(reasons)
 
 
 def _document(result: "VerifyResult", skipped: list[str]) -> dict[str, Any]:

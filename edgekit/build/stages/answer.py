@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -17,7 +17,7 @@ from edgekit.build.pipeline import Progress
 from edgekit.build.splits import Splits
 from edgekit.build.stages.export import PROGRAM
 
-__all__ = ["AnswerBundle", "AnswerFloat", "Answers", "read_answers"]
+__all__ = ["FLOAT", "AnswerBundle", "AnswerFloat", "Answers", "read_answers", "write_answers"]
 
 PARTS = ("tune", "report")
 FLOAT = "float"
@@ -73,7 +73,7 @@ class AnswerFloat:
             for done, image in enumerate(batches(data, facts)):
                 rows.append(module(image).numpy())
                 progress(done / len(data), f"photo {done} of {len(data)}")
-        _write(out, {FLOAT: np.concatenate(rows)}, data)
+        write_answers(out, {FLOAT: np.concatenate(rows)}, data.labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class AnswerBundle:
         with open_lanes(source.path, threads=1) as opened:
             logits = answers(opened.lanes, _told(data, self.facts, progress))
             names = [lane.payload.id for lane in opened.lanes]
-        _write(out, dict(zip(names, logits, strict=True)), data)
+        write_answers(out, dict(zip(names, logits, strict=True)), data.labels)
 
 
 def read_answers(folder: Path) -> Answers:
@@ -129,12 +129,13 @@ def _told(data: Dataset, facts: Facts, progress: Progress) -> Iterator[np.ndarra
         yield picture
 
 
-def _write(out: Path, logits: Mapping[str, np.ndarray], data: Dataset) -> None:
+def write_answers(out: Path, logits: Mapping[str, np.ndarray], labels: Sequence[int] | None) -> None:
+    """Write what `read_answers` reads."""
     (out / "answers.json").write_text(json.dumps(list(logits)) + "\n", encoding="utf-8")
     for name, values in logits.items():
         _save(out / f"{name}.npy", values)
-    if data.labels is not None:
-        _save(out / "labels.npy", np.asarray(data.labels, np.int64))
+    if labels is not None:
+        _save(out / "labels.npy", np.asarray(labels, np.int64))
 
 
 def _save(path: Path, values: np.ndarray) -> None:

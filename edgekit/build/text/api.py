@@ -1,0 +1,168 @@
+"""The walk of a build whose network reads text: from a request to a bundle."""
+
+import time
+
+import numpy as np
+
+from edgekit.bench.stats import share_interval
+from edgekit.build.artifact import Artifact
+from edgekit.build.chains import PLACEHOLDER
+from edgekit.build.delivery import deliver, rows_of
+from edgekit.build.findings import not_kept, write_findings
+from edgekit.build.goal import check_host_goal
+from edgekit.build.guard import Verdict, check_enough, guard
+from edgekit.build.outcome import GradedNetwork
+from edgekit.build.pipeline import Observe, Stage, check
+from edgekit.build.preparing import SOURCE, Walk
+from edgekit.build.request import BuildRequest, BuildResult, FitResult, Plan, PlannedChain, PlannedStage
+from edgekit.build.sensitivity_rows import Sensitivity, read_sensitivities
+from edgekit.build.stages.answer import FLOAT, read_answers
+from edgekit.build.stages.answer_text import AnswerText
+from edgekit.build.stages.sense_text import SenseText
+from edgekit.build.store import Store, default_root
+from edgekit.build.text.chains import TextChains, text_chains
+from edgekit.build.text.facts import read_text_facts
+from edgekit.build.text.guarded import GuardedTexts
+from edgekit.build.walker import Walker
+from edgekit.spec.errors import InputError
+
+__all__ = ["build_text", "fit_text", "plan_text"]
+
+
+def plan_text(request: BuildRequest) -> Plan:
+    """What `build_text` would do, without doing it."""
+    chains = text_chains(request)
+    _check(chains)
+    planned: dict[str, tuple[PlannedStage, ...]] = {}
+
+    def note(name: str, stages: tuple[Stage, ...], source: Artifact) -> Artifact:
+        check(stages, source.kind)
+        planned[name] = (*planned.get(name, ()), *(PlannedStage(s.name, s.accepts, s.returns, {}) for s in stages))
+        return Artifact(stages[-1].returns, PLACEHOLDER, SOURCE.path)
+
+    checkpoint = chains.prepare(note)
+    chains.judge(checkpoint, chains.bundle(checkpoint, note), note)
+    rows = tuple(PlannedChain(name, stages) for name, stages in planned.items())
+    return Plan(request.model.name, request.target.name, request.out, rows, chains.notes)
+
+
+def build_text(request: BuildRequest, *, observe: Observe = lambda event: None) -> BuildResult:
+    """Build, prove and deliver a bundle; `observe` is told of every stage.
+
+    Raises:
+        InputError: model, weights or data are wrong.
+        GoalError: a gate or goal is not met. Where it is how much may be lost, the best bundle was delivered all the same.
+        SetupError: something is not installed, or cannot be written.
+    """
+    begun = time.monotonic()
+    chains = text_chains(request)
+    _check(chains)
+    walker = Walker(Store(request.store or default_root()), observe)
+    walk = walker.telling(observe)
+    checkpoint = chains.prepare(walk)
+    facts = read_text_facts(checkpoint.path)
+    notes = list(chains.notes)
+    if not facts.weights_sha256:
+        notes.append("random weights: the bundle proves the path to the device, its answers mean nothing")
+    verdict = None
+    if request.compression.max_drop_pp is not None and chains.splits is not None:
+        subject = GuardedTexts(chains, chains.splits, checkpoint, "top-1" if facts.classes else "agreement with float")
+        verdict = guard(subject, request.compression, walk_with=walker.telling, observe=observe)
+    made = chains.bundle(checkpoint, walk) if verdict is None else verdict.made
+    report = chains.judge(checkpoint, made, walk)
+    rows, more = rows_of(made.bundle.path, report.path)
+    if request.max_latency_ms is not None and request.target.kind != "host":
+        notes.append("--max-latency-ms was not checked: what a network that reads text takes on a device is not predicted")
+    check_host_goal(request, rows)
+    sensitivities = _sensitivities(chains, checkpoint, verdict, walk)
+    graded = _graded(chains, checkpoint, walk)
+    digest = deliver(made.bundle.path, request.out, as_zip=request.zip)
+    result = BuildResult(
+        bundle=request.out,
+        digest=digest,
+        model=request.model.name,
+        target=request.target.name,
+        seconds=time.monotonic() - begun,
+        stages=tuple(walker.runs.values()),
+        payloads=rows,
+        notes=(*notes, *more),
+        networks=graded,
+        guarded=None if verdict is None else verdict.guarded,
+        sensitivities=sensitivities,
+    )
+    if chains.splits is not None:
+        write_findings(result)
+    if result.guarded is not None and not result.guarded.chosen.kept:
+        raise not_kept(result)
+    return result
+
+
+def fit_text(request: BuildRequest, *, observe: Observe = lambda event: None) -> FitResult:
+    """Only the float network: fitted and taught as wished -> a checkpoint that `--weights` takes.
+
+    Raises:
+        InputError: model, weights or data are wrong, or there is nothing to train.
+        SetupError: something is not installed, or cannot be written.
+    """
+    from edgekit.build.fitting import deliver_checkpoint
+
+    begun = time.monotonic()
+    chains = text_chains(request)
+    if not chains.fits or chains.splits is None:
+        raise InputError(
+            "nothing would be trained: the network tells classes apart already",
+            where="--data",
+            fix="add --epochs N or --teacher NAME",
+            code="nothing-to-fit",
+        )
+    walker = Walker(Store(request.store or default_root()), observe)
+    walk = walker.telling(observe)
+    checkpoint = chains.prepare(walk)
+    graded = _graded(chains, checkpoint, walk)
+    deliver_checkpoint(checkpoint.path, request.out, splits=chains.splits.folder.digest)
+    return FitResult(request.out, request.model.name, time.monotonic() - begun, tuple(walker.runs.values()), graded, chains.notes)
+
+
+def _check(chains: TextChains) -> None:
+    """What can be refused before anything slow."""
+    wish = chains.request.compression
+    if wish.max_drop_pp is None or chains.splits is None:
+        return
+    if "int8" not in chains.request.precisions:
+        raise InputError(
+            "there is no INT8 payload to guard", where="--max-drop", fix="add int8 to --precision", code="max-drop-precision"
+        )
+    check_enough(len(chains.splits.open().tune), wish.max_drop_pp, place=chains.splits.folder.path)
+
+
+def _graded(chains: TextChains, checkpoint: Artifact, walk: Walk) -> tuple[GradedNetwork, ...]:
+    """The float network on texts to report on, where they have its classes."""
+    if chains.splits is None:
+        return ()
+    said = read_answers(walk("float", (AnswerText(chains.splits, "report"),), checkpoint).path)
+    if said.labels is None:
+        return ()
+    right = said.logits[FLOAT].argmax(1) == said.labels
+    size, macs = _size(checkpoint, chains.tokens[-1])
+    return (GradedNetwork("network", len(right), float(np.mean(right)), share_interval(right), size, macs),)
+
+
+def _size(checkpoint: Artifact, tokens: int) -> tuple[int, int]:
+    """(parameters, multiply-accumulates of linear layers at so many tokens)."""
+    from edgekit.build.text.checkpoint import read_text_checkpoint
+    from edgekit.build.text.rewrite import rewrite
+
+    module, _, _ = read_text_checkpoint(checkpoint.path)
+    linears = rewrite(module).linears()
+    macs = sum(layer.weight.numel() * (1 if name in ("pooler", "head") else tokens) for name, layer in linears.items())
+    return sum(p.numel() for p in module.parameters()), macs
+
+
+def _sensitivities(chains: TextChains, checkpoint: Artifact, verdict: Verdict | None, walk: Walk) -> tuple[Sensitivity, ...]:
+    """Measured if they were asked for, or if layers have to be named that keep the promise from being kept."""
+    lost = verdict is not None and not verdict.guarded.chosen.kept
+    if verdict is not None and verdict.sensitivities:
+        return verdict.sensitivities
+    if not (chains.request.compression.sensitivity or lost):
+        return ()
+    return read_sensitivities(walk("sensitivity", (SenseText(chains.splits),), checkpoint).path)
