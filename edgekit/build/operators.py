@@ -83,7 +83,9 @@ def _read_pte(path: Path) -> Placement:
 
     try:
         plans = read_plans(path.read_bytes())
-        graphs = _xnnpack_graphs(path)
+        # One run calls one method: of several, such as buckets of one network, the one that calls most is told.
+        plan = max(plans, key=lambda each: len(each.delegate_calls) + len(each.kernel_calls))
+        graphs = _xnnpack_graphs(path, plans.index(plan))
     except (OSError, ValueError, KeyError, IndexError) as error:
         raise load_failure(path, error) from error
     counts: Counter[tuple[str, str, str]] = Counter()
@@ -93,20 +95,20 @@ def _read_pte(path: Path) -> Placement:
             name = node["xnode_union_type"].removeprefix("XNN")
             output = node["xnode_union"].get("output_id", 0)
             counts[name, types.get(output, ""), "XNNPACK"] += 1
-    calls = [name for plan in plans for name in plan.delegate_calls]
-    kernels = [name for plan in plans for name in plan.kernel_calls]
+    calls, kernels = plan.delegate_calls, plan.kernel_calls
     counts.update((name, "", "") for name in kernels)
     delegate = "CPU" if not calls else "XNNPACK+CPU" if kernels else "XNNPACK"
     return Placement(delegate, len(calls), _counts(counts))
 
 
-def _xnnpack_graphs(path: Path) -> list[dict[str, Any]]:
-    """The graphs inside the XNNPACK delegates, decompiled with ExecuTorch's own schema."""
+def _xnnpack_graphs(path: Path, method: int) -> list[dict[str, Any]]:
+    """The graphs inside the XNNPACK delegates of a method, decompiled with ExecuTorch's own schema."""
     import executorch.backends.xnnpack.serialization.xnnpack_graph_serialize as serialization
     from executorch.exir._serialize import _flatbuffer, _program
 
     program = _program.deserialize_pte_binary(path.read_bytes()).program
-    blobs = [bytes(item.data) for item in program.backend_delegate_data]
+    places = [delegate.processed.index for delegate in program.execution_plan[method].delegates]
+    blobs = [bytes(program.backend_delegate_data[place].data) for place in places]
     schema = Path(serialization.__file__).with_name("schema.fbs")
     graphs = []
     with tempfile.TemporaryDirectory() as folder:

@@ -45,7 +45,7 @@ class LowerText:
     calibration: TextSplits | None = None
 
     name: ClassVar[str] = "lower-text"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     accepts: ClassVar[str] = "checkpoint"
     returns: ClassVar[str] = "payload"
     tools: ClassVar[tuple[str, ...]] = (*TOOLS, "tokenizers")

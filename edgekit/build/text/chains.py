@@ -123,11 +123,10 @@ def text_chains(request: BuildRequest) -> TextChains:
     splits = None
     notes: list[str] = []
     if request.data_dir is not None:
-        splits, parts = choose_text_splits(request.data_dir, seed=request.seed, trains=_divided_for_training(request, fits))
-        notes.append(
-            f"{'trained on' if fits else 'may have been trained on'} {len(parts.fit)} texts; "
-            f"decided on {len(parts.tune)}, reported on {len(parts.report)}"
-        )
+        trains = _divided_for_training(request, fits)
+        splits, parts = choose_text_splits(request.data_dir, seed=request.seed, trains=trains)
+        learned = "" if not trains else f"{'' if fits else 'the checkpoint was '}trained on {len(parts.fit)} texts; "
+        notes.append(f"{learned}decided on {len(parts.tune)}, reported on {len(parts.report)}")
     training = replace(TEXT_TRAINING, seed=request.seed, device=_device(wish.device) if fits else "cpu")
     if wish.epochs:
         training = replace(training, epochs=wish.epochs, patience=max(3, wish.epochs // 2))
