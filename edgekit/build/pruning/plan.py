@@ -5,7 +5,7 @@ after each step; here once for each group, along with how it goes on, so that pl
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from edgekit.build.pruning.costs import Costs
@@ -56,8 +56,8 @@ class Target:
 def plan(costs: Costs, groups: Sequence[Prunable], target: Target, *, round_to: int = 8) -> tuple[int, ...]:
     """-> units that each group keeps: channels are multiples of `round_to` wherever a group was pruned.
 
-    The ratio is reached, and passed by no more than the smallest step of a pruned group. A ratio of parameters also takes
-    `LEAST_MACS` of itself from the multiply-accumulates, where the groups allow.
+    The ratio is reached, and no step could be given back. A ratio of parameters also takes `LEAST_MACS` of itself from the
+    multiply-accumulates, where the groups allow: then parameters may be passed by what that takes.
 
     Raises:
         InputError: `prune-ratio`; it cannot be reached without emptying a layer.
@@ -82,27 +82,22 @@ def plan(costs: Costs, groups: Sequence[Prunable], target: Target, *, round_to: 
     while target.removed(costs.of(units)) < target.ratio:
         index = min((i for i, n in enumerate(units) if steps[i].below(n) >= steps[i].floor), key=price)
         units[index] = steps[index].below(units[index])
-    _give_back(units, groups, steps, costs, target)
+    _give_back(units, steps, fits=lambda each: target.removed(costs.of(each)) >= target.ratio)
     if target.measure == "parameters":
         most = math.floor(target.macs * (1 - LEAST_MACS * target.ratio))
-        trade(units, steps, costs, parameters=math.floor(target.parameters * (1 - target.ratio)), macs=most)
+        left = math.floor(target.parameters * (1 - target.ratio))
+        trade(units, steps, costs, parameters=left, macs=most)
+        reached = max(most, costs.of(units)[1])
+        _give_back(units, steps, fits=lambda each: costs.of(each)[0] <= left and costs.of(each)[1] <= reached)
     return tuple(units)
 
 
-def _give_back(
-    units: list[int],
-    groups: Sequence[Prunable],
-    steps: Sequence[Steps],
-    costs: Costs,
-    target: Target,
-) -> None:
+def _give_back(units: list[int], steps: Sequence[Steps], *, fits: Callable[[Sequence[int]], bool]) -> None:
     """Undo steps that were not needed, the dearest first, in place: the last step may have gone well beyond the ratio."""
-    dear = sorted(range(len(units)), key=lambda i: -steps[i].rise(units[i]))
-    for index in dear:
-        while units[index] < groups[index].units:
-            more = list(units)
-            more[index] = steps[index].above(units[index])
-            if target.removed(costs.of(more)) < target.ratio:
+    for index in sorted(range(len(units)), key=lambda i: -steps[i].rise(units[i])):
+        while units[index] < steps[index].units:
+            more = [*units[:index], steps[index].above(units[index]), *units[index + 1 :]]
+            if not fits(more):
                 break
             units[index] = more[index]
 

@@ -55,7 +55,7 @@ class Prune:
     sensitivity_photos: int = 128
 
     name: ClassVar[str] = "prune"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     accepts: ClassVar[str] = "checkpoint"
     returns: ClassVar[str] = "checkpoint"
     resumes: ClassVar[bool] = True
