@@ -1,6 +1,6 @@
 """Measure bundles: time and memory here, and proof of their quality."""
 
-from edgekit.bench.judged import EngineResult, PairResult, VerifyResult
+from edgekit.bench.judged import EngineResult, PairResult, TokenizerResult, VerifyResult
 from edgekit.bench.local import BenchResult, PayloadTimes, Ratio, bench
 from edgekit.bench.verify import verify_bundle
 
@@ -10,6 +10,7 @@ __all__ = [
     "PairResult",
     "PayloadTimes",
     "Ratio",
+    "TokenizerResult",
     "VerifyResult",
     "bench",
     "verify_bundle",

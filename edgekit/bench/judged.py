@@ -8,7 +8,10 @@ import numpy as np
 from edgekit.bench.lanes import Missing
 from edgekit.bench.stats import drop_interval
 
-__all__ = ["EngineResult", "PairResult", "VerifyResult", "judge"]
+__all__ = ["EngineResult", "PairResult", "TokenizerResult", "VerifyResult", "judge", "picks"]
+
+_BLOCK = 1024
+"""Texts that are held to all others at once."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,6 +69,21 @@ class PairResult:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class TokenizerResult:
+    """The tokenizer of a text bundle, held to the bundle's example texts: our own, and the `tokenizers` library where it is.
+
+    Attributes:
+        ok: every text gives the recorded ids.
+        n: texts.
+        wrong: texts that give other ids.
+    """
+
+    ok: bool
+    n: int
+    wrong: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class VerifyResult:
     """All that `verify_bundle` found.
 
@@ -75,6 +93,7 @@ class VerifyResult:
         pairs: between payloads of the same precision.
         missing: engines that are not installed.
         note: what was not judged, and why; empty if all was.
+        tokenizer: of a text bundle; None where the network sees images.
     """
 
     ok: bool
@@ -82,18 +101,39 @@ class VerifyResult:
     pairs: tuple[PairResult, ...]
     missing: tuple[Missing, ...]
     note: str = ""
+    tokenizer: TokenizerResult | None = None
 
 
-def judge(result: EngineResult, logits: np.ndarray, labels: np.ndarray | None, wanted: np.ndarray | None) -> EngineResult:
+def picks(outputs: np.ndarray, *, embeds: bool = False) -> np.ndarray:
+    """(n, classes) -> (n,) best classes; of embeddings (n, width) the index of the nearest other text."""
+    if not embeds:
+        return np.argmax(outputs, axis=1)
+    found = []
+    for start in range(0, len(outputs), _BLOCK):
+        near = outputs[start : start + _BLOCK] @ outputs.T
+        near[np.arange(len(near)), np.arange(start, start + len(near))] = -np.inf
+        found.append(np.argmax(near, axis=1))
+    return np.concatenate(found)
+
+
+def judge(
+    result: EngineResult,
+    logits: np.ndarray,
+    labels: np.ndarray | None,
+    wanted: np.ndarray | None,
+    *,
+    embeds: bool = False,
+) -> EngineResult:
     """Add quality to a result.
 
     Args:
         result: of the golden vectors.
         logits: (n, classes) outputs of the payload.
         labels: (n,) right classes, if known.
-        wanted: (n,) best classes of the float network, if there is one.
+        wanted: (n,) `picks` of the float network, if there is one.
+        embeds: the outputs are sentence embeddings.
     """
-    best = np.argmax(logits, axis=1)
+    best = picks(logits, embeds=embeds)
     found = dataclasses.replace(result, n=len(best))
     if wanted is not None:
         found = dataclasses.replace(found, agreement_float=float(np.mean(best == wanted)))

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from edgekit.bench.judged import EngineResult, PairResult, VerifyResult, judge
+from edgekit.bench.judged import EngineResult, PairResult, TokenizerResult, VerifyResult, judge, picks
 from edgekit.bench.labels import match_labels
 from edgekit.bench.lanes import Lane, Lanes, answers, open_lanes
 from edgekit.runtime.loaded_text import PADDING, LoadedText, golden_ids
@@ -24,6 +24,7 @@ FloatLogits = Callable[[Manifest, np.ndarray], np.ndarray]
 """(manifest, (n, height, width, 3) uint8 pixels or (n, tokens) ids, -1: padding) -> (n, classes) logits of the float network."""
 
 _BATCH = 32
+_EMBEDDING = "sentence-embedding"
 _PRECISIONS = ("int8", "int8-static", "int8-weights", "fp16", "fp32")
 
 
@@ -92,23 +93,32 @@ def verify_bundle(
     with contextlib.ExitStack() as stack:
         opened = stack.enter_context(open_lanes(path, engines=engines, threads=threads))
         manifest, rung = opened.reader.manifest, opened.reader.manifest.rungs[-1].name
+        embeds = manifest.model.task == _EMBEDDING
         results = [_golden_result(lane, opened, rung) for lane in opened.lanes]
         note = ""
         if data is None:
             outputs = answers(opened.lanes, _goldens(opened.reader, rung))
         else:
             data = data if limit is None else data.take(limit)
-            labels, note = match_labels(data.labels, data.classes, opened.reader)
+            labels, note = (
+                (None, "embeddings are no classes: accuracy is not judged")
+                if embeds
+                else match_labels(data.labels, data.classes, opened.reader)
+            )
             outputs = answers(opened.lanes, _items(data, opened.reader))
             reference = float_logits or _fp32_of(stack, float_bundle, opened, threads)
-            wanted = None if reference is None else _float_top1(reference, manifest, _items(data, opened.reader))
-            results = [judge(result, logits, labels, wanted) for result, logits in zip(results, outputs, strict=True)]
+            wanted = None if reference is None else _float_picks(reference, manifest, _items(data, opened.reader))
+            results = [
+                judge(result, logits, labels, wanted, embeds=embeds) for result, logits in zip(results, outputs, strict=True)
+            ]
+        tokenizer = _tokenizer(opened.reader)
         return VerifyResult(
-            all(result.goldens for result in results) and _tokenizer_ok(opened.reader),
+            all(result.goldens for result in results) and (tokenizer is None or tokenizer.ok),
             _by_engine(opened.lanes, results),
-            _pairs(opened.lanes, outputs),
+            _pairs(opened.lanes, outputs, embeds=embeds),
             opened.missing,
             note,
+            tokenizer,
         )
 
 
@@ -122,17 +132,21 @@ def _golden_result(lane: Lane, opened: Lanes, rung: str) -> EngineResult:
     return EngineResult(lane.payload.id, lane.payload.precision, lane.session.delegate, found.ok, found.max_difference)
 
 
-def _tokenizer_ok(reader: BundleReader) -> bool:
-    return reader.manifest.text is None or check_examples(reader, reader.manifest.text).ok
+def _tokenizer(reader: BundleReader) -> TokenizerResult | None:
+    if reader.manifest.text is None:
+        return None
+    found = check_examples(reader, reader.manifest.text)
+    return TokenizerResult(found.ok, found.n, int(found.max_difference))
 
 
-def _pairs(lanes: Sequence[Lane], outputs: Sequence[np.ndarray]) -> tuple[PairResult, ...]:
+def _pairs(lanes: Sequence[Lane], outputs: Sequence[np.ndarray], *, embeds: bool) -> tuple[PairResult, ...]:
     found = []
     for i, j in itertools.combinations(range(len(lanes)), 2):
         a, b = lanes[i].payload, lanes[j].payload
         if a.precision == b.precision and a.engine != b.engine:
             far = compare(outputs[i], outputs[j])
-            found.append(PairResult(a.id, b.id, far.n, far.agreement_top1, far.mean_steps, far.max_steps, far.equal_share))
+            same = float(np.mean(picks(outputs[i], embeds=embeds) == picks(outputs[j], embeds=embeds)))
+            found.append(PairResult(a.id, b.id, far.n, same, far.mean_steps, far.max_steps, far.equal_share))
     return tuple(found)
 
 
@@ -152,12 +166,12 @@ def _items(data: "Pictures | Texts", reader: BundleReader) -> Iterator[np.ndarra
     return data.iter_images(resolution_px=rung.resolution_px, resize_px=rung.resize_px, filter=manifest.preprocess.filter)
 
 
-def _float_top1(reference: FloatLogits, manifest: Manifest, images: Iterator[np.ndarray]) -> np.ndarray:
-    """Images -> (n,) best classes of the float network."""
+def _float_picks(reference: FloatLogits, manifest: Manifest, images: Iterator[np.ndarray]) -> np.ndarray:
+    """Images or texts -> (n,) `picks` of the float network."""
     found: list[np.ndarray] = []
     while batch := list(itertools.islice(images, _BATCH)):
-        found.append(np.argmax(reference(manifest, np.stack(batch) if manifest.text is None else padded(batch)), axis=1))
-    return np.concatenate(found)
+        found.append(reference(manifest, np.stack(batch) if manifest.text is None else padded(batch)))
+    return picks(np.concatenate(found), embeds=manifest.model.task == _EMBEDDING)
 
 
 def padded(rows: Sequence[np.ndarray]) -> np.ndarray:

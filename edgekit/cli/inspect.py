@@ -80,6 +80,7 @@ def _document(reader: "BundleReader", found: "list[tuple[Payload, Placement, str
                 "delegate_calls": placement.delegate_calls,
                 "operators": to_json(placement.operators),
                 "operators_from": source,
+                **({} if manifest.text is None else {"tokens": [entry.inputs[0].shape[1] for entry in payload.entries]}),
             }
             for payload, placement, source in found
         ],
@@ -134,7 +135,8 @@ def _print(screen: Screen, document: dict[str, Any]) -> None:
 
 def _print_lines(screen: Screen, document: dict[str, Any]) -> None:
     if "text" in document:
-        screen.line(f"reads text: at most {document['text']['max_tokens']} tokens")
+        for payload in document["payloads"]:
+            screen.line(f"{payload['id']} reads texts of {', '.join(map(str, payload['tokens']))} tokens; longer ones are cut")
     for name, value in sorted(document["provenance"].items()):
         screen.line(f"{name}: {value}")
     if any(payload["operators_from"] == _FROM_MANIFEST for payload in document["payloads"]):

@@ -1,5 +1,8 @@
 """`edgekit run`: a bundle's answer to one image, or to texts."""
 
+import codecs
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _EMBEDDING = "sentence-embedding"
+_SHOWN = 50
+"""Characters of a text in a table."""
 _TEXT_PRECISIONS = ("int8-weights", "int8-static")
 
 
@@ -47,24 +52,47 @@ def command(
         from edgekit import runtime
 
         with runtime.open(bundle, engine=engine, precision=precision, threads=threads) as model:
-            if model.manifest.model.task == _EMBEDDING:
-                document = {"embeddings": [model.embed(one).tolist() for one in inputs], "bundle_digest": model.digest}
-                screen.document(document) if screen.as_json else screen.line(str(document["embeddings"]))
-                return
-            # The first call also imports the image decoder and grows buffers: what follows is what the next inputs will take.
-            model.run(inputs[0], top=top)
-            results = [model.run(one, top=top) for one in inputs]
+            embeds = model.manifest.model.task == _EMBEDDING
+            embeddings = [model.embed(one).tolist() for one in inputs] if embeds else []
+            results = [] if embeds else list(_answers(model, inputs, top=top))
+    if embeds:
+        _show_embeddings(screen, model, embeddings)
+        return
+    several = text is not None and _is_list(text)
     if screen.as_json:
         documents = [_document(model, result) for result in results]
-        screen.document(documents[0] if len(documents) == 1 else {"results": documents})
-        return
-    for result in results:
-        _print(screen, model, result)
+        screen.document({"results": documents} if several else documents[0])
+    elif several:
+        _print_list(screen, model, list(zip(inputs, results, strict=True)))
+    else:
+        _print(screen, model, results[0])
 
 
-def _inputs(bundle: Path, image: Path | None, text: str | None) -> "list[Path] | list[str] | list[bytes]":
+def _answers(model: Any, inputs: "Sequence[Path | str]", *, top: int) -> "Iterator[Result]":
+    """One answer for each input.
+
+    The first call (of a text network: of each length) also loads the network and grows buffers, so it is made twice: what is
+    told is what the next inputs will take.
+    """
+    warm: set[int | None] = set()
+    for one in inputs:
+        result = model.run(one, top=top)
+        if result.bucket_tokens not in warm:
+            warm.add(result.bucket_tokens)
+            result = model.run(one, top=top)
+        yield result
+
+
+def _is_list(text: str) -> bool:
+    return text == "-" or text.startswith("@")
+
+
+def _inputs(bundle: Path, image: Path | None, text: str | None) -> "Sequence[Path | str]":
     """What to run on, checked against what the bundle takes."""
     from edgekit.spec.bundle import open_bundle
+
+    if text is None and image is not None:
+        _check_image(image)
 
     with open_bundle(bundle, verify_hashes=False) as reader:
         reads_text = reader.manifest.text is not None
@@ -73,10 +101,9 @@ def _inputs(bundle: Path, image: Path | None, text: str | None) -> "list[Path] |
     if not reads_text and (text is not None or image is None):
         raise InputError("the bundle's network sees images", where="--text", fix="name an image and no --text", code="run-input")
     if text is None:
-        _check_image(image or Path())
         return [image or Path()]
     if text == "-":
-        return _lines(click.get_binary_stream("stdin").read(), where="standard input")
+        return _lines(sys.stdin.buffer.read() if sys.stdin else b"", where="standard input")
     if text.startswith("@"):
         path = Path(text[1:])
         try:
@@ -88,11 +115,21 @@ def _inputs(bundle: Path, image: Path | None, text: str | None) -> "list[Path] |
     return [text]
 
 
-def _lines(data: bytes, *, where: str) -> list[bytes]:
-    lines = [line.removesuffix(b"\r") for line in data.removesuffix(b"\n").split(b"\n")]
+def _lines(data: bytes, *, where: str) -> list[str]:
+    """One text a line; an empty line is an empty text."""
     if not data:
         raise InputError("there is no text", where=where, fix="give one text a line", code="text-type")
-    return lines
+    lines = data.removeprefix(codecs.BOM_UTF8).removesuffix(b"\n").split(b"\n")
+    return [_decoded(line.removesuffix(b"\r"), where=f"{where}:{number}") for number, line in enumerate(lines, 1)]
+
+
+def _decoded(line: bytes, *, where: str) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"the text is not UTF-8: byte {error.start}", where=where, fix="save it as UTF-8", code="text-utf8"
+        ) from error
 
 
 def _check_names(engine: str, *, precision: str | None) -> None:
@@ -109,15 +146,52 @@ def _check_image(image: Path) -> None:
         raise InputError(f"there is no image {image}", where="IMAGE", fix="name a photo", code="image-missing")
 
 
+def _show_embeddings(screen: Screen, model: Any, embeddings: list[list[float]]) -> None:
+    if screen.as_json:
+        screen.document({"embeddings": embeddings, "bundle_digest": model.digest})
+        return
+    for row in embeddings:
+        screen.line(" ".join(f"{value:.6g}" for value in row))
+
+
+def _print_list(screen: Screen, model: "Model", answers: "Sequence[tuple[Path | str, Result]]") -> None:
+    """The labels of each text beside its beginning."""
+    rows = [
+        (
+            "" if index else _beginning(str(text)),
+            label.name,
+            f"{100 * label.score:.1f} %",
+            "" if index else f"{result.tokens}{' (cut)' if result.truncated else ''}",
+        )
+        for text, result in answers
+        for index, label in enumerate(result.labels)
+    ]
+    screen.table(("text", "label", "score", "tokens"), rows, right=("score", "tokens"))
+    _print_engine(screen, model, answers[0][1])
+    _print_left(screen, model, answers[0][1])
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def _print_engine(screen: Screen, model: "Model", result: "Result") -> None:
+    threads = "1 thread" if model.threads == 1 else f"{model.threads} threads"
+    screen.line(f"{result.engine} {result.precision} on {result.delegate}, rung {result.rung}, {threads}")
+
+
 def _print(screen: Screen, model: "Model", result: "Result") -> None:
     rows = [(label.name, f"{100 * label.score:.1f} %") for label in result.labels]
     screen.table(("label", "score"), rows, right=("score",))
     latency = result.latency_ms
-    threads = "1 thread" if model.threads == 1 else f"{model.threads} threads"
-    screen.line(f"{result.engine} {result.precision} on {result.delegate}, rung {result.rung}, {threads}")
+    _print_engine(screen, model, result)
     screen.line(f"pre {latency.pre:.2f} ms, inference {latency.inference:.2f} ms, post {latency.post:.2f} ms")
     if result.truncated:
         screen.line(f"cut: {result.tokens} tokens, the bundle takes {result.bucket_tokens}")
+    _print_left(screen, model, result)
+
+
+def _print_left(screen: Screen, model: "Model", result: "Result") -> None:
     if result.fallback:
         screen.line(f"not delegated: {', '.join(result.fallback)}")
     for refusal in model.refused:

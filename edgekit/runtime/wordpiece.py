@@ -1,7 +1,7 @@
 """BERT's WordPiece without a library: from a text to token ids, as `tokenizers` gives them.
 
 Devlin et al. 2018 (arXiv 1810.04805), as released in google-research/bert `tokenization.py`; where the `tokenizers` library
-differs, it is followed, since networks are trained with its ids. docs/bundle-format.md, section 9, says the same in words.
+differs, it is followed, since networks are trained with its ids. docs/bundle-format.md, section 11, says the same in words.
 """
 
 import bisect

@@ -186,7 +186,7 @@ class Preprocess:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Text:
-    """From a text to token ids: WordPiece, docs/bundle-format.md section 9.
+    """From a text to token ids: WordPiece, docs/bundle-format.md section 11.
 
     Attributes:
         tokenizer: bundle path of `tokenizer.json`, as the `tokenizers` library reads it.

@@ -61,7 +61,7 @@ def test_a_bundle_answers_texts(built, engine):
     with edgekit.open(built[1], engine=engine) as model:
         assert model.labels == ("card", "parcel", "train")
         for text, label in (("Where is my parcel?", "parcel"), ("the PIN again", "card"), ("platform late", "train")):
-            assert model.run(text).labels[0].label == label
+            assert model.run(text).labels[0].name == label
         short, long = model.run("pin"), model.run("where is the delivery " * 9)
         assert (short.bucket_tokens, short.truncated) == (8, False)
         assert (long.bucket_tokens, long.truncated) == (16, True)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tiny
+from text_cases import text_contents, text_manifest
 from zip_cases import Member, deflated, raw_zip
 
 from edgekit.spec.bundle import pack_zip, write_bundle
@@ -23,6 +24,7 @@ def write_bundles(out: Path) -> list[dict]:
     for name, manifest, contents in (
         ("nano", tiny.nano_manifest(), tiny.nano_contents()),
         ("tiny", tiny.tiny_manifest(), tiny.tiny_contents()),
+        ("text", text_manifest(), text_contents()),
     ):
         digests[name] = write_bundle(manifest, contents, root / name)
         pack_zip(root / name, root / f"{name}.ekb")

@@ -7,16 +7,28 @@ import sys
 import tempfile
 from pathlib import Path
 
+import make_wordpiece
 import numeric_cases
 import tiny
 from bundle_cases import write_bundles
 from manifest_case import edited
 from manifest_cases import cases
+from text_cases import text_contents, text_manifest
 
 from edgekit.spec.bundle import write_bundle
 
 HERE = Path(__file__).parent
-MADE = ("manifests", "bundles", "manifests.json", "bundles.json", "quantize.json", "tables.json", "ladder.json", "decode.json")
+MADE = (
+    "manifests",
+    "bundles",
+    "manifests.json",
+    "bundles.json",
+    "quantize.json",
+    "tables.json",
+    "ladder.json",
+    "decode.json",
+    "wordpiece.json",
+)
 
 
 def write_json(path: Path, kind: str, items: list) -> None:
@@ -58,6 +70,7 @@ def main(out: Path) -> None:
         for name, manifest, contents in (
             ("nano", tiny.nano_manifest(), tiny.nano_contents()),
             ("tiny", tiny.tiny_manifest(), tiny.tiny_contents()),
+            ("text", text_manifest(), text_contents()),
         ):
             write_bundle(manifest, contents, Path(folder, name))
             bases[name] = json.loads(Path(folder, name, "manifest.json").read_bytes())
@@ -67,6 +80,7 @@ def main(out: Path) -> None:
     write_json(out / "tables.json", "tables", numeric_cases.table_cases())
     write_json(out / "ladder.json", "ladder", numeric_cases.ladder_cases())
     write_json(out / "decode.json", "decode", numeric_cases.decode_cases())
+    (out / "wordpiece.json").write_text(make_wordpiece.make(), encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

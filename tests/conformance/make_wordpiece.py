@@ -1,11 +1,9 @@
-"""Write wordpiece.json anew with the `tokenizers` library: `python tests/conformance/make_wordpiece.py`."""
+"""What is in wordpiece.json, made with the `tokenizers` library."""
 
 import json
-from pathlib import Path
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-HERE = Path(__file__).parent
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789éüßςσæ中文字カ한ابשל"  # noqa: RUF001
 WORDS = ("card", "arriv", "##ed", "##ing", "un", "##able", "Card", "!", "?", ".", ",", "[", "]", "-", "'", "€", "😀", "👍", "#")
@@ -40,6 +38,7 @@ FLAGS = ((True, True, True), (False, False, True), (True, False, True), (False, 
 
 
 def make():
+    """The file's text: the vocabulary, then a case a line."""
     ids = {token: index for index, token in enumerate(VOCABULARY)}
     cases = []
     for lower, strip, chinese in FLAGS:
@@ -56,7 +55,3 @@ def make():
     head = json.dumps({"version": 1, "kind": "wordpiece", "vocabulary": VOCABULARY})[:-1]
     lines = ",\n".join("  " + json.dumps(case) for case in cases)
     return f'{head}, "cases": [\n{lines}\n]}}\n'
-
-
-if __name__ == "__main__":
-    (HERE / "wordpiece.json").write_text(make(), encoding="utf-8", newline="\n")

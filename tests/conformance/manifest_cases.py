@@ -1,16 +1,17 @@
-"""Manifests, good and bad, as edits of `nano` and `tiny`."""
+"""Manifests, good and bad, as edits of `nano`, `tiny` and `text`."""
 
 import copy
 import json
 from typing import Any
 
 from manifest_case import BAD, ENTRY, GOLDEN, GONE, IMAGE, Case, good, rule, shape
+from text_cases import text_cases
 
 FLOAT = (("dtype", "float32"), ("scale", None), ("zero_point", None))
 
 
 def cases(bases: dict[str, Any]) -> list[Case]:
-    """All cases; `bases` are the manifests of `nano` and `tiny` as JSON values."""
+    """All cases; `bases` are the manifests of `nano`, `tiny` and `text` as JSON values."""
     nano, tiny = bases["nano"], bases["tiny"]
     return [
         *_good(tiny),
@@ -21,6 +22,7 @@ def cases(bases: dict[str, Any]) -> list[Case]:
         *_entries(nano, tiny),
         *_goldens(nano, tiny),
         *_raw(nano),
+        *text_cases(bases["text"], nano),
     ]
 
 

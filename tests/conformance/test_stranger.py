@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import stranger
+import stranger_text
 
 from edgekit.spec.bundle import open_bundle
 from edgekit.spec.manifest import Rung
@@ -42,8 +43,17 @@ def test_same_pixels(filter_name, height, width, resize_px, resolution_px):
         assert found[:, :, channel].tolist() == wanted
 
 
-def test_it_is_a_stranger():
-    tree = ast.parse(Path(stranger.__file__).read_text(encoding="utf-8"))
+def test_same_ids():
+    data = json.loads((HERE / "wordpiece.json").read_text(encoding="utf-8"))
+    ids = {token: i for i, token in enumerate(data["vocabulary"])}
+    classes = stranger_text.classes_of(HERE.parents[1] / "edgekit/runtime/wordpiece_tables.py")
+    for case in data["cases"]:
+        assert stranger_text.wordpiece(case["text"], case, ids=ids, classes=classes) == case["ids"], case["name"]
+
+
+@pytest.mark.parametrize("module", [stranger, stranger_text])
+def test_it_is_a_stranger(module):
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
     imported = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
     imported |= {n.module.split(".")[0] for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
     assert imported <= set(sys.stdlib_module_names)

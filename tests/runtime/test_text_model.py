@@ -11,7 +11,9 @@ import tiny_text as tiny
 
 import edgekit
 from edgekit.bench import bench, verify_bundle
+from edgekit.bench.reports import reports
 from edgekit.spec.errors import BundleError, InputError
+from edgekit.spec.report import report_bytes
 
 
 @pytest.mark.parametrize(("static", "dtype"), [(False, "int64"), (True, "int64"), (True, "int32")])
@@ -68,4 +70,13 @@ def test_wrong_goldens_and_examples_are_found(tmp_path):
 def test_verify_and_bench(tmp_path):
     path = tiny.write(tmp_path / "b")
     assert verify_bundle(path).ok
-    assert [each.tokens for each in bench(path, runs=2).results] == list(tiny.BUCKETS)
+    found = bench(path, runs=2)
+    assert [each.tokens for each in found.results] == list(tiny.BUCKETS)
+    (report,) = reports(found, target="host")
+    assert {f"cpu_p50_{n}_tokens" for n in tiny.BUCKETS} <= {each.name for each in report.measurements}
+    report_bytes(report)
+
+
+def test_int8_and_float_are_paired_bucket_by_bucket(tmp_path):
+    found = bench(tiny.write(tmp_path / "a"), against=tiny.write(tmp_path / "b", static=True), runs=2)
+    assert [(each.tokens, each.ratio is None) for each in found.results] == [(8, False), (16, False), (8, True), (16, True)]

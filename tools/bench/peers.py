@@ -123,16 +123,20 @@ def peer(lane: Lane, manifest: Manifest, source: Path, folder: Path, photos: np.
     made = folder / f"{engine}{source.suffix}"
     layout = lane.entry.inputs[0].layout
     with contextlib.redirect_stdout(sys.stderr):  # stdout is for the result
-        QUANTIZERS[engine](source, made, [apply_table(p, lane.table, layout=layout) for p in photos])
+        QUANTIZERS[engine](source, made, [lane.prepare(p)[0] for p in photos])
     entry = integer_edges(made, lane.entry) if engine == "litert" else lane.entry
     table = make_table(manifest.preprocess, entry.inputs[0])
+
+    def prepare(pixels: np.ndarray) -> tuple[np.ndarray, ...]:
+        return (np.asarray(apply_table(pixels, table, layout=layout)),)
+
     return dataclasses.replace(
         lane,
         payload=dataclasses.replace(lane.payload, id=PEERS[engine], precision="int8"),
         entry=entry,
         session=find(engine).load(made, entry, threads=1),
-        table=table,
-        sample=apply_table(photos[0], table, layout=layout),
+        prepare=prepare,
+        sample=prepare(photos[0]),
     )
 
 
