@@ -11,6 +11,7 @@ Times are process CPU time, medians, with the 95 % interval of their ratio.
 
 import argparse
 import contextlib
+import dataclasses
 import hashlib
 import importlib
 import importlib.metadata
@@ -132,8 +133,8 @@ def timed(paths: tuple[Path, Path], engine: str, tokens: int, *, threads: int, r
     return times[:, WARM_UP:]
 
 
-def network_of(model: str, folder: Path | None) -> tuple[Any, str]:
-    """-> what is exported, and where its weights came from."""
+def network_of(model: str, folder: Path | None, *, layers: int | None) -> tuple[Any, str]:
+    """-> what is exported, and where its weights came from; `layers` cuts a network of random weights short."""
     import torch
 
     from edgekit.build.text.config import CONFIGS, read_config
@@ -142,17 +143,20 @@ def network_of(model: str, folder: Path | None) -> tuple[Any, str]:
     from edgekit.build.text.weights import load_weights
 
     torch.manual_seed(0)
-    network = TextNetwork(read_config(folder) if folder else CONFIGS[model], OUTPUTS).eval()
+    torch.set_num_threads(1)
+    config = read_config(folder) if folder else CONFIGS[model]
+    cut = "" if folder or not layers else f", {layers} of {config.layers} layers"
+    network = TextNetwork(dataclasses.replace(config, layers=layers) if cut else config, OUTPUTS).eval()
     if folder:
         load_weights(network, folder)
-    return rewrite(network), "given, random head" if folder else "random"
+    return rewrite(network), "given, random head" if folder else f"random{cut}"
 
 
 def compare(model: str, folder: Path | None, arguments: argparse.Namespace) -> Iterator[Row]:
     """Build both payloads of each engine, then time them."""
     from edgekit.build.text.integers import TABLE, matched, snap
 
-    plain, weights = network_of(model, folder)
+    plain, weights = network_of(model, folder, layers=arguments.layers)
     tokens = tuple(arguments.tokens)
     lowerings = {engine: importlib.import_module(f"edgekit.build.text.lower_{engine}") for engine in arguments.engine or ENGINES}
     with tempfile.TemporaryDirectory() as place:
@@ -230,6 +234,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", action="append", help="a name of edgekit.build.text.config.CONFIGS; may be repeated")
     parser.add_argument("--folder", type=Path, help="a Hugging Face folder with the weights of the first model")
+    parser.add_argument("--layers", type=int, help="only so many layers of models with random weights")
     parser.add_argument("--engine", action="append", choices=ENGINES)
     parser.add_argument("--tokens", type=int, nargs="+", default=[64, 128])
     parser.add_argument("--threads", type=int, default=1)

@@ -17,8 +17,16 @@ from edgekit.build.stages.judge_text import JudgeText
 from edgekit.build.stages.load_text import LoadText
 from edgekit.build.stages.lower_text import LowerText
 from edgekit.build.stages.pack_text import PackText
-from edgekit.build.text.facts import CLASSIFICATION, EMBEDDING, read_text_facts
+from edgekit.build.text.facts import CLASSIFICATION
 from edgekit.build.text.origin import TextOrigin, text_origin
+from edgekit.build.text.refusals import (
+    refuse_options,
+    refuse_task,
+    refuse_teacher,
+    refuse_unlabelled,
+    tells_classes_apart,
+    tokens_of,
+)
 from edgekit.build.text.splits import TextSplits, choose_text_splits
 from edgekit.build.training.plan import TEXT_TRAINING, Training
 from edgekit.runtime.verdicts import machine
@@ -106,9 +114,10 @@ def text_chains(request: BuildRequest) -> TextChains:
         InputError: weights or data cannot be used, or an option is for images only.
         SetupError: a package that holds weights or vocabulary is not installed.
     """
-    _refuse_image_options(request)
-    wish, spec = request.compression, request.model.spec
+    refuse_options(request)
+    wish = request.compression
     student = text_origin(request.model, weights=request.weights, seed=request.seed)
+    tokens = tokens_of(request, student)
     teacher = None
     if wish.teacher is not None:
         teacher = text_origin(wish.teacher.model, weights=wish.teacher.weights, seed=request.seed)
@@ -120,6 +129,8 @@ def text_chains(request: BuildRequest) -> TextChains:
             fix="give a CSV with the columns text and label, or a folder with train.csv and validation.csv",
             code="data-missing",
         )
+    refuse_task(request, student, fits=fits)
+    refuse_unlabelled(wish)
     splits = None
     notes: list[str] = []
     if request.data_dir is not None:
@@ -127,12 +138,13 @@ def text_chains(request: BuildRequest) -> TextChains:
         splits, parts = choose_text_splits(request.data_dir, seed=request.seed, trains=trains)
         learned = "" if not trains else f"{'' if fits else 'the checkpoint was '}trained on {len(parts.fit)} texts; "
         notes.append(f"{learned}decided on {len(parts.tune)}, reported on {len(parts.report)}")
+        if teacher is not None:
+            refuse_teacher(student, teacher, splits.classes, tokens=tokens[-1])
     training = replace(TEXT_TRAINING, seed=request.seed, device=_device(wish.device) if fits else "cpu")
     if wish.epochs:
         training = replace(training, epochs=wish.epochs, patience=max(3, wish.epochs // 2))
     if wish.learning_rate is not None:
         training = replace(training, learning_rate=wish.learning_rate)
-    tokens = request.tokens or (spec.tokens if spec is not None else ())
     return TextChains(request, student, teacher, splits, fits, tokens, training, tuple(notes))
 
 
@@ -143,12 +155,7 @@ def _fits(request: BuildRequest, student: TextOrigin) -> bool:
     if request.compression.epochs or request.compression.teacher is not None:
         return True
     task = request.task or (CLASSIFICATION if request.data_dir is not None else None)
-    if student.kind == "checkpoint":
-        return task == CLASSIFICATION and read_text_facts(student.folder.path).task == EMBEDDING
-    from edgekit.build.text.config import read_classes
-
-    ready = student.kind == "folder" and bool(read_classes(student.folder.path))
-    return task == CLASSIFICATION and not ready
+    return task == CLASSIFICATION and not tells_classes_apart(student)
 
 
 def _divided_for_training(request: BuildRequest, fits: bool) -> bool:
@@ -169,21 +176,3 @@ def _device(wanted: str) -> str:
     from edgekit.build.training.device import resolve
 
     return resolve(wanted)
-
-
-def _refuse_image_options(request: BuildRequest) -> None:
-    wish = request.compression
-    for given, option in (
-        (request.resolution_px, "--resolution"),
-        (wish.prune, "--prune"),
-        (wish.prune_macs, "--prune-macs"),
-        (wish.separable or None, "--separable"),
-        (request.classes, "--classes"),
-    ):
-        if given is not None:
-            raise InputError(
-                f"{request.model.name} reads text: {option} is for networks that look at images",
-                where=option,
-                fix=f"leave {option} out",
-                code="argument",
-            )

@@ -9,9 +9,11 @@ from typing import Any
 
 from edgekit.spec.errors import InputError
 
-__all__ = ["CONFIGS", "FAMILIES", "TextConfig", "read_classes", "read_config"]
+__all__ = ["CONFIGS", "FAMILIES", "FILES", "TextConfig", "read_classes", "read_config"]
 
 FAMILIES = ("bert", "distilbert", "mobilebert")
+FILES = ("model.safetensors", "pytorch_model.bin")
+"""Weights in such a folder: the first that is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,8 @@ def read_config(folder: Path) -> TextConfig:
         config = _distilbert(data) if family == "distilbert" else _mobilebert(data) if family == "mobilebert" else _bert(data)
     except (KeyError, TypeError, ValueError) as error:
         raise _refused(f"config.json lacks or misstates {error}", folder) from None
-    if config.hidden % config.heads or min(config.hidden, config.layers, config.heads, config.vocabulary, config.positions) < 1:
+    sizes = (config.hidden, config.layers, config.heads, config.intermediate, config.vocabulary, config.positions)
+    if min(sizes) < 1 or config.hidden % config.heads:
         raise _refused("sizes in config.json do not fit each other", folder)
     return config
 
@@ -113,7 +116,11 @@ def read_classes(folder: Path) -> tuple[str, ...]:
     if not _classifies(data):
         return ()
     named = data.get("id2label") or {}
-    count = len(named) or int(data.get("num_labels", 2))
+    if isinstance(named, list):
+        named = {str(i): name for i, name in enumerate(named)}
+    count = len(named) if isinstance(named, dict) and named else data.get("num_labels", 2)
+    if not isinstance(named, dict) or not isinstance(count, int) or count < 1:
+        raise _refused("config.json misstates its classes: id2label or num_labels", folder)
     return tuple(str(named.get(str(i), f"LABEL_{i}")) for i in range(count))
 
 
@@ -191,7 +198,8 @@ def _pooled(data: Mapping[str, Any], *, pooler: str) -> dict[str, str]:
 
 
 def _classifies(data: Mapping[str, Any]) -> bool:
-    return any(str(name).endswith(_CLASSIFIER) for name in data.get("architectures") or ())
+    named = data.get("architectures") or ()
+    return any(str(name).endswith(_CLASSIFIER) for name in (named if isinstance(named, list) else (named,)))
 
 
 def _activation(name: str) -> str:

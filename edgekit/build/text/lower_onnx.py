@@ -32,7 +32,7 @@ NAME = "onnx"
 SUFFIX = ".onnx"
 TOOLS = ("onnx", "onnx-ir", "onnxscript", "torch")
 
-LEAST_COLUMNS = 256
+LEAST_COLUMNS = 128
 """Inputs of a linear layer from which on integer arithmetic pays on ONNX Runtime."""
 
 OPSET = 20

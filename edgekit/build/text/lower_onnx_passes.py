@@ -49,11 +49,15 @@ def fold_shifts(graph: ir.Graph) -> int:
                 continue
             state, shift = shifted.inputs
             bias = _bias(layer)
-            if bias is None or None in (shift.const_value, bias.const_value) or bias.shape != shift.shape:
+            if shift.const_value is None or (bias is not None and bias.const_value is None):
+                continue
+            if shift.shape != layer.outputs[0].shape[1:]:
                 continue
             if len(value.uses()) != 1 or len(layer.outputs[0].uses()) != 1:
                 continue
-            moved = constant(bias) + constant(shift)
+            # The exporter drops a bias of zeros.
+            moved = constant(shift) if bias is None else constant(bias) + constant(shift)
+            layer.resize_inputs(3)
             layer.replace_input_with(2, _initializer(graph, f"{layer.outputs[0].name}.bias", moved))
             node.replace_input_with(place, state)
             count += 1

@@ -8,7 +8,7 @@ from edgekit.build.artifact import Pinned, pin
 from edgekit.build.facts import FILE
 from edgekit.build.model_source import ModelSource
 from edgekit.build.origin import version_of
-from edgekit.build.text.config import CONFIGS, TextConfig, read_config
+from edgekit.build.text.config import CONFIGS, FILES, TextConfig, read_classes, read_config
 from edgekit.build.text.facts import read_text_facts
 from edgekit.spec.errors import InputError, SetupError
 from edgekit.spec.model import WeightsSource
@@ -50,16 +50,17 @@ def text_origin(model: ModelSource, *, weights: Path | None, seed: int) -> TextO
     """Resolve a model and the user's weights.
 
     Raises:
-        InputError: `weights`, `hf-family`, `hf-config`; the folder holds no network of a family that is read.
+        InputError: `weights`, `hf-family`, `hf-config`, `hf-weights`, `tokenizer`, `tokenizer-size`; the folder holds no network
+            of a family that is read, or not all of it.
         SetupError: the package that holds weights or vocabulary is not installed.
     """
     spec = model.spec
     if spec is None or model.path is None:
         raise ValueError("networks that read text have a file or a folder")
     if weights is not None:
-        return _given(model.name, weights, seed)
+        return _given(model, weights, seed)
     if model.kind == "hf":
-        read_config(model.path)
+        _whole(model.path, read_config(model.path))
         return TextOrigin("folder", model.name, pin(model.path), model.path.name, "", seed)
     if spec.weights is not None:
         told = f"{spec.weights.package} {version_of(spec.weights.package)}"
@@ -67,14 +68,15 @@ def text_origin(model: ModelSource, *, weights: Path | None, seed: int) -> TextO
     return TextOrigin("random", model.name, pin(_installed(UNCASED)), "random", "", seed)
 
 
-def _given(name: str, weights: Path, seed: int) -> TextOrigin:
+def _given(model: ModelSource, weights: Path, seed: int) -> TextOrigin:
+    name = model.name
     if (weights / FILE).is_file():
         facts = read_text_facts(weights)
         if facts.name != name:
             raise InputError(
                 f"the checkpoint is of {facts.name}, not of {name}",
                 where=str(weights),
-                fix=f"--model {facts.name}",
+                fix=f"--model {facts.name if facts.name in CONFIGS else f'hf:DIR, whose folder is called {facts.name}'}",
                 code="weights",
             )
         return TextOrigin("checkpoint", name, pin(weights), facts.weights, facts.license, seed)
@@ -86,15 +88,32 @@ def _given(name: str, weights: Path, seed: int) -> TextOrigin:
             code="weights",
         )
     found = read_config(weights)
-    wanted = CONFIGS.get(name)
-    if wanted is not None and found.family != wanted.family:
+    wanted = read_config(model.path) if model.kind == "hf" and model.path is not None else CONFIGS.get(name)
+    if wanted is not None and (found.family, found.layers, found.hidden) != (wanted.family, wanted.layers, wanted.hidden):
+        told, asked = (f"{c.family} of {c.layers} layers and width {c.hidden}" for c in (found, wanted))
         raise InputError(
-            f"the folder holds a network of the family {found.family}, {name} is of {wanted.family}",
+            f"the folder holds a {told}, {name} is a {asked}",
             where=str(weights),
             fix=f"--model hf:{weights}",
             code="weights",
         )
+    _whole(weights, found)
     return TextOrigin("folder", name, pin(weights), weights.name, "", seed)
+
+
+def _whole(folder: Path, config: TextConfig) -> None:
+    """Weights are there, and the tokenizer belongs to them; what the weights hold is seen when they are loaded."""
+    from edgekit.build.text.tokenizer import open_tokenizer
+
+    if not any((folder / name).is_file() for name in FILES):
+        raise InputError(
+            f"there are no weights: none of {', '.join(FILES)}",
+            where=str(folder),
+            fix="give a folder with config.json and the model.safetensors that belongs to it",
+            code="hf-weights",
+        )
+    read_classes(folder)
+    open_tokenizer(folder, vocabulary=config.vocabulary)
 
 
 def _installed(source: WeightsSource) -> Path:

@@ -22,7 +22,7 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 _LONGEST_WORD = 100
 _LARGEST_PADDING = 127
-"""Rows of an embedding table that no token uses: tables are padded to a multiple of 8, 64 or 128."""
+"""Rows of an embedding table that no token uses: tables are padded to a multiple of 8, 64 or 128. They are never the most."""
 
 _FIX = f"put the {FILE}, or {VOCABULARY} and {CONFIG}, that belong to the weights into the same folder"
 
@@ -105,7 +105,7 @@ def open_tokenizer(folder: Path, *, vocabulary: int | None = None) -> Tokenizer:
     tokens = tuple(sorted(ids, key=lambda token: ids[token]))
     if sorted(ids.values()) != list(range(len(ids))):
         raise _refused("ids have gaps: they are not 0, 1, 2 and so on", folder)
-    if vocabulary is not None and not len(tokens) <= vocabulary <= len(tokens) + _LARGEST_PADDING:
+    if vocabulary is not None and not len(tokens) <= vocabulary <= len(tokens) + min(_LARGEST_PADDING, len(tokens)):
         raise InputError(
             f"the tokenizer knows {len(tokens)} tokens, the network {vocabulary}",
             where=str(folder),

@@ -5,13 +5,12 @@ from pathlib import Path
 
 import torch
 
-from edgekit.build.text.config import TextConfig
+from edgekit.build.text.config import FILES, TextConfig
 from edgekit.build.text.network import TextNetwork
 from edgekit.spec.errors import InputError, SetupError
 
-__all__ = ["FILES", "load_weights"]
+__all__ = ["load_weights"]
 
-FILES = ("model.safetensors", "pytorch_model.bin")
 PREFIXES = ("bert.", "distilbert.", "mobilebert.", "")
 
 _LAYER = {
