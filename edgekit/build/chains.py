@@ -18,6 +18,7 @@ from edgekit.build.recipe import Recipe
 from edgekit.build.request import BuildRequest
 from edgekit.build.splits import Splits
 from edgekit.build.stages import Export, Judge, LowerFloat, LowerInteger, Pack, Quantize
+from edgekit.build.stages.quantize import is_dynamic
 from edgekit.runtime.verdicts import machine
 from edgekit.spec.digest import sha256_bytes
 from edgekit.spec.manifest import TargetInfo
@@ -28,6 +29,8 @@ ENGINE_DISTRIBUTIONS = {"executorch": "executorch", "litert": "ai-edge-litert", 
 SHOWN = 5
 FEW_PHOTOS = 16
 PROVEN_BY = ("edgekit", "torch", "torchao", "executorch", "litert-torch", "onnx", "onnxscript", "onnxruntime", "ai-edge-litert")
+STATIC = "static int8, one scale a tensor for activations, one an output channel for weights"
+DYNAMIC = "dynamic int8 of linear layers: activations rounded at run time, one scale an output row for weights"
 PLACEHOLDER = "0" * 64
 """Digest of what a plan has not made."""
 
@@ -112,7 +115,7 @@ class Chains:
                     payloads.append(walk(f"{engine}-int8", (lower,), quantized))
                 else:
                     payloads.append(walk(f"{engine}-{precision}", (LowerFloat(engine, precision),), program))
-        told = self._provenance() | ({} if quantize is None and recipe is None else {"repair": _told(recipe, quantize)})
+        told = self._provenance(quantized) | ({} if quantize is None and recipe is None else {"repair": _told(recipe, quantize)})
         target = TargetInfo(self.request.target.name, tuple(e.engine for e in self.request.target.engines))
         pack = Pack(tuple(payloads), target, self.photos, MappingProxyType(told), self.labels)
         return Bundled(walk("bundle", (pack,), program), quantized)
@@ -127,7 +130,7 @@ class Chains:
         named = {f.name: getattr(stage, f.name) for f in fields(stage)}  # type: ignore[arg-type]
         return MappingProxyType({name: text for name, value in named.items() if (text := _shown(value))})
 
-    def _provenance(self) -> dict[str, str]:
+    def _provenance(self, quantized: Artifact | None) -> dict[str, str]:
         request = self.request
         told = {
             "model": f"timm:{request.model.factory}" if request.model.kind == "timm" else request.model.name,
@@ -136,7 +139,7 @@ class Chains:
             "calibration": "sample photos" if request.data_dir is None else "user data",
             "calibration_photos": str(self.photos.calibration),
             "calibration_digest": sha256_bytes(self.photos.digest.encode()),
-            "quantization": "static int8, one scale a tensor for activations, one an output channel for weights",
+            "quantization": DYNAMIC if quantized is not None and is_dynamic(quantized.path) else STATIC,
             "onnx_activation_dtype": request.target.onnx_activation_dtype,
         }
         return told | {name: version_of(name) for name in PROVEN_BY}

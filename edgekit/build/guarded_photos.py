@@ -10,6 +10,7 @@ from edgekit.build.preparing import Walk
 from edgekit.build.repairs import Repair, Step, repairs
 from edgekit.build.splits import Splits
 from edgekit.build.stages.answer import AnswerBundle, AnswerFloat, read_answers
+from edgekit.build.stages.quantize import Quantize, is_dynamic
 from edgekit.build.verdicts import pairs_agree, promises
 
 __all__ = ["GuardedPhotos"]
@@ -32,8 +33,9 @@ class GuardedPhotos:
     metric: str
 
     def repairs(self, walk: Walk) -> tuple[tuple[str, Step], ...]:
-        """All five."""
-        return repairs(self.chains, self.program, walk)
+        """All five; a network with attention has no scales to mend, only layers to leave in float."""
+        quantized = walk("int8", (Quantize(self.chains.photos),), self.program)
+        return repairs(self.chains, self.program, walk, dynamic=is_dynamic(quantized.path))
 
     def attempt(self, repair: Repair, walk: Walk) -> tuple[Bundled, Mapping[str, Promise]]:
         """Quantize, lower, pack; run every payload on the photos to decide on."""

@@ -23,6 +23,9 @@ __all__ = ["ORDER", "NothingToTry", "Repair", "Step", "noisiest", "repairs", "se
 ORDER = ("as built", "observer", "equalisation", "mixed precision", "training")
 """What is tried, by what it costs to build and to run."""
 
+DYNAMIC_ORDER = ("as built", "mixed precision")
+"""The same of a network that is quantized at run time."""
+
 NOISE_SHARE = 0.8
 """Of the noise that single layers bring, so much is taken out by leaving the noisiest of them in float."""
 
@@ -58,17 +61,19 @@ class Repair:
 Step = Callable[[Recipe], Repair]
 
 
-def repairs(chains: Chains, program: Artifact, walk: Walk) -> tuple[tuple[str, Step], ...]:
+def repairs(chains: Chains, program: Artifact, walk: Walk, *, dynamic: bool = False) -> tuple[tuple[str, Step], ...]:
     """Names and steps, in the order of what they cost to build and to run.
 
     Args:
         chains: of the build.
         program: the float program.
         walk: runs a chain.
+        dynamic: whether the network is quantized at run time.
     """
 
     def as_built(best: Recipe) -> Repair:
-        return Repair("as built", "histogram ranges, weights rounded on what they see, biases corrected")
+        static = "histogram ranges, weights rounded on what they see, biases corrected"
+        return Repair("as built", "weights by the output row, activations at run time" if dynamic else static)
 
     def observer(best: Recipe) -> Repair:
         noise = {name: _noise_db(chains, program, walk, replace(best, observer=name)) for name in OBSERVERS}
@@ -100,7 +105,8 @@ def repairs(chains: Chains, program: Artifact, walk: Walk) -> tuple[tuple[str, S
         what = f"quantization-aware training of {QAT_EPOCHS} epochs, taught by the float network"
         return Repair("training", what, recipe, stage)
 
-    return tuple(zip(ORDER, (as_built, observer, equalise, mixed, train), strict=True))
+    steps = zip(ORDER, (as_built, observer, equalise, mixed, train), strict=True)
+    return tuple((name, step) for name, step in steps if not dynamic or name in DYNAMIC_ORDER)
 
 
 def sense(chains: Chains, program: Artifact, walk: Walk, recipe: Recipe) -> tuple[Sensitivity, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from edgekit.bench.promise import Promise, promise
-from edgekit.build.gates import Pair, check_pairs
+from edgekit.build.gates import Pair, check_alike, check_pairs
 from edgekit.build.stages.answer import Answers
 from edgekit.runtime.verify import compare
 
@@ -32,12 +32,15 @@ def promises(reference: Answers, answers: Answers) -> Mapping[str, Promise]:
 
 
 def pairs_agree(answers: Answers) -> None:
-    """Hold INT8 payloads against each other.
+    """Hold INT8 payloads against each other: integers by steps, floats by their distance.
 
     Raises:
         GoalError: `parity`.
     """
     names = [name for name in answers.logits if name.endswith("-int8")]
+    floats = {name: answers.logits[name] for name in names if answers.logits[name].dtype.kind == "f"}
+    check_alike(floats)
+    names = [name for name in names if name not in floats]
     pairs = []
     for i, a in enumerate(names):
         for b in names[i + 1 :]:

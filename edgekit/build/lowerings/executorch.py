@@ -11,6 +11,7 @@ from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPar
 from executorch.exir import to_edge_transform_and_lower
 from torch.export import ExportedProgram
 
+from edgekit.build.forms_norms import norms_as_products
 from edgekit.build.integer import integer_edges
 from edgekit.build.lowerings import Lowered, xnnpack_graph
 from edgekit.build.programs import graph_of, half, plain, shapes
@@ -45,9 +46,20 @@ def lower_float(program: ExportedProgram, *, precision: str) -> Lowered:
     program = half(program) if precision == "fp16" else plain(program)
     dtype = "float16" if precision == "fp16" else "float32"
     size, out = shapes(program)
+    program = _without_norms(program)
     with _half_weights():
         payload = _lower(program)
     return Lowered(payload, "forward", (TensorSpec("x", dtype, size, "NCHW"),), (TensorSpec("logits", dtype, out, "NC"),))
+
+
+def _without_norms(program: ExportedProgram) -> ExportedProgram:
+    """The same program where it has no layer norm."""
+    graph = graph_of(program)
+    if not norms_as_products(graph):
+        return program
+    if program.example_inputs[0][0].dtype is torch.float16:
+        graph = graph.half()
+    return torch.export.export(graph, tuple(program.example_inputs[0]), strict=False)
 
 
 def _lower(program: ExportedProgram) -> bytes:

@@ -13,7 +13,7 @@ from edgekit.build.artifact import Artifact
 from edgekit.build.facts import read_facts
 from edgekit.build.pipeline import Progress
 from edgekit.build.stages.export import PROGRAM
-from edgekit.build.stages.quantize import read_quantized
+from edgekit.build.stages.quantize import is_dynamic, read_dynamic, read_quantized
 from edgekit.build.user_code import first_line
 from edgekit.spec import codec
 from edgekit.spec.errors import BundleError, EdgekitError, GoalError, UnknownName
@@ -22,11 +22,11 @@ from edgekit.spec.manifest import Entry, Payload, Placement
 if TYPE_CHECKING:
     from edgekit.build.lowerings import Lowered
 
-__all__ = ["PAYLOAD", "LowerFloat", "LowerInteger", "lowering", "read_payload"]
+__all__ = ["PAYLOAD", "TOOLS", "LowerFloat", "LowerInteger", "explained", "lowering", "read_payload"]
 
 PAYLOAD = "payload.json"
 
-_TOOLS: tuple[str, ...] = (
+TOOLS: tuple[str, ...] = (
     "torch", "torchao", "executorch", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "litert-torch", "litert-converter",
     "ai-edge-quantizer", "ai-edge-litert",
 )  # fmt: skip
@@ -48,7 +48,7 @@ class LowerInteger:
     version: ClassVar[int] = 3
     accepts: ClassVar[str] = "quantized"
     returns: ClassVar[str] = "payload"
-    tools: ClassVar[tuple[str, ...]] = _TOOLS
+    tools: ClassVar[tuple[str, ...]] = TOOLS
 
     @property
     def title(self) -> str:
@@ -63,15 +63,29 @@ class LowerInteger:
         """
         from edgekit.build.gates import check_layers, check_payload
 
+        if is_dynamic(source.path):
+            self._lower_dynamically(source, out, progress)
+            return
         progress(0.05, "reading the quantized program")
         quantized = read_quantized(source.path)
         check_layers(quantized.folded, allowed=quantized.float_layers)
         progress(0.2, f"lowering to {self.engine}")
         code = lowering(self.engine)
-        with _explained(self.engine, "int8"):
+        with explained(self.engine, "int8"):
             lowered = code.lower_integer(quantized, activation_dtype=self.activation_dtype)
         placement = _write(self.engine, "int8", lowered, code.SUFFIX, source, out, progress)
         check_payload(self.engine, placement, allowed=len(quantized.float_layers))
+
+    def _lower_dynamically(self, source: Artifact, out: Path, progress: Progress) -> None:
+        """Operators that are read back give float results by design: here the payload must hold every layer's integers."""
+        from edgekit.build.lowerings import dynamic
+
+        progress(0.05, "reading the rounded program")
+        program = read_dynamic(source.path)
+        progress(0.2, f"lowering to {self.engine}")
+        with explained(self.engine, "int8"):
+            lowered = dynamic.lower(self.engine, program)
+        _write(self.engine, "int8", lowered, lowering(self.engine).SUFFIX, source, out, progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +101,10 @@ class LowerFloat:
     precision: str
 
     name: ClassVar[str] = "lower"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     accepts: ClassVar[str] = "program"
     returns: ClassVar[str] = "payload"
-    tools: ClassVar[tuple[str, ...]] = _TOOLS
+    tools: ClassVar[tuple[str, ...]] = TOOLS
 
     @property
     def title(self) -> str:
@@ -105,13 +119,13 @@ class LowerFloat:
         program = programs.load(source.path / PROGRAM)
         progress(0.2, f"lowering to {self.engine}")
         code = lowering(self.engine)
-        with _explained(self.engine, self.precision):
+        with explained(self.engine, self.precision):
             lowered = code.lower_float(program, precision=self.precision)
         _write(self.engine, self.precision, lowered, code.SUFFIX, source, out, progress)
 
 
 @contextmanager
-def _explained(engine: str, precision: str) -> Iterator[None]:
+def explained(engine: str, precision: str) -> Iterator[None]:
     """Converters fail in ways of their own on operators that they do not know."""
     try:
         yield
@@ -156,7 +170,7 @@ def _write(
     file = f"model.{precision}{suffix}"
     (out / file).write_bytes(lowered.payload)
     progress(0.9, "reading its operators back")
-    with _explained(engine, precision):
+    with explained(engine, precision):
         placement = operators.read(engine, out / file)
     entry = Entry(rung.name, f"payloads/{file}", lowered.method, lowered.inputs, lowered.outputs)
     payload = Payload(f"{engine}-{precision}", engine, precision, (entry,), placement, ())

@@ -15,6 +15,7 @@ from edgekit.build.goldens import golden_images
 from edgekit.build.photos import Photos
 from edgekit.build.pipeline import Progress
 from edgekit.build.stages.lower import read_payload
+from edgekit.build.stages.pack_text import INT8_TOLERANCE
 from edgekit.build.user_code import first_line
 from edgekit.runtime import engines
 from edgekit.runtime.pixels import apply_table, make_table
@@ -36,8 +37,8 @@ __all__ = ["TOLERANCE_STEPS", "Pack"]
 TOLERANCE_STEPS = 2
 """Integer kernels of one engine round alike on one kind of core; another kind may differ by a step, rarely two."""
 
-FLOAT_TOLERANCE = {"fp32": 1e-3, "fp16": 2e-2}
-"""Share of the largest golden logit."""
+FLOAT_TOLERANCE = {"int8": INT8_TOLERANCE, "fp32": 1e-3, "fp16": 2e-2}
+"""Share of the largest golden logit, where outputs are float."""
 
 GOLDENS = "goldens/inputs.bin"
 
@@ -113,9 +114,8 @@ def _finish(payload: Payload, folder: Path, facts: Facts, images: np.ndarray, co
     outputs = _run(payload.engine, file, entry, table, images)
     golden_file = f"goldens/{payload.id}.bin"
     contents[golden_file] = outputs.tobytes()
-    tolerance = (
-        TOLERANCE_STEPS if payload.precision == "int8" else FLOAT_TOLERANCE[payload.precision] * float(np.abs(outputs).max())
-    )
+    floats = outputs.dtype.kind == "f"
+    tolerance = FLOAT_TOLERANCE[payload.precision] * float(np.abs(outputs).max()) if floats else TOLERANCE_STEPS
     golden = GoldenOutputs(entry.rung, golden_file, str(outputs.dtype), outputs.shape, round(float(tolerance), 6))
     return dataclasses.replace(payload, entries=(entry,), goldens=(golden,))
 

@@ -34,7 +34,7 @@ class Sense:
     n: int = 128
 
     name: ClassVar[str] = "sense"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     accepts: ClassVar[str] = "program"
     returns: ClassVar[str] = "report"
     tools: ClassVar[tuple[str, ...]] = ("torch", "torchao", "numpy", "pillow")
@@ -44,7 +44,9 @@ class Sense:
         import torch
 
         from edgekit.build import programs
+        from edgekit.build.quantize_dynamic import has_attention
         from edgekit.build.sensitivity import sensitivities
+        from edgekit.build.sensitivity_dynamic import dynamic_sensitivities
         from edgekit.build.tensors import batches
 
         facts = read_facts(source.path)
@@ -53,12 +55,14 @@ class Sense:
         progress(0.0, "opening the photos")
         calibration, judging = self.photos.open()
         data = (judging if self.splits is None else self.splits.open().tune).take(self.n)
-        rows = sensitivities(
-            program,
-            batches(calibration, facts),
-            torch.cat(list(batches(data, facts))),
-            labels=data.labels,
-            recipe=self.recipe,
-            progress=lambda done, note: progress(0.2 + 0.75 * done, note),
-        )
+        photos = torch.cat(list(batches(data, facts)))
+
+        def tell(done: float, note: str) -> None:
+            progress(0.2 + 0.75 * done, note)
+
+        if has_attention(program):
+            rows = dynamic_sensitivities(program, photos, labels=data.labels, progress=tell)
+        else:
+            ranges = batches(calibration, facts)
+            rows = sensitivities(program, ranges, photos, labels=data.labels, recipe=self.recipe, progress=tell)
         write_sensitivities(out, rows)
