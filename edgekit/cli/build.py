@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from edgekit.build.request import ENGINES, BuildRequest, BuildResult, ModelSource, Plan
+from edgekit.build.text.kinds import refuse_checkpoint_of_another_kind, refuse_text_options
 from edgekit.cli import checks
 from edgekit.cli.options import MODEL, PHOTOS, SEED, Lengths, Milliseconds, NameList, flat, lowering_names, precision_names
 from edgekit.cli.options import command as declare
@@ -89,7 +90,7 @@ def command(
         seed=seed,
         calibration_limit=limit,
         store=store,
-        compression=compression(more),
+        compression=compression(more, student=source),
     )
     checks.installed_for_build(request.engines)
     if dry_run:
@@ -115,8 +116,9 @@ def _check(
     precisions: tuple[str, ...],
 ) -> None:
     checks.data(data, text=source.reads_text)
-    checks.text_options(source, task=task, tokens=tokens, precisions=precisions)
-    checks.weights(weights)
+    refuse_text_options(source, task=task, tokens=tokens, precisions=precisions)
+    checks.weights(weights, text=source.reads_text)
+    refuse_checkpoint_of_another_kind(source, weights)
 
 
 def _plan(screen: Screen, request: BuildRequest) -> Plan:

@@ -7,12 +7,8 @@ import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from edgekit.spec.errors import InputError, SetupError
-
-if TYPE_CHECKING:
-    from edgekit.build.model_source import ModelSource
 
 __all__ = [
     "checkpoint_can_be_written",
@@ -22,7 +18,6 @@ __all__ = [
     "out_can_be_written",
     "out_path",
     "store_can_be_written",
-    "text_options",
     "weights",
 ]
 
@@ -41,58 +36,50 @@ _MODULES = (
 _TRAINING_MODULES = ("torch", "torchvision")
 
 
-def data(path: Path | None, *, text: bool = False) -> None:
-    """Refuse a `--data` that is not there, cannot be read, is empty, or is of another kind than the network reads."""
+def data(path: Path | None, *, text: bool = False, option: str = "--data") -> None:
+    """Refuse data of `option` that is not there, cannot be read, is empty, or is of another kind than the network reads."""
     if path is None:
         return
     kind = ".csv" if text else ".npz"
     fix = "name a CSV of texts, or a folder of such" if text else "name a folder of images or an .npz file"
     if not path.exists():
-        raise InputError(f"there is no {path}", where="--data", fix=fix, code="data-missing")
-    if path.is_file() and path.suffix != kind:
-        raise InputError(f"{path} is a file, but no {kind}", where="--data", fix=fix, code="data-kind")
+        raise InputError(f"there is no {path}", where=option, fix=fix, code="data-missing")
+    if path.is_file() and path.suffix.lower() != kind:
+        raise InputError(f"{path} is a file, but no {kind}", where=option, fix=fix, code="data-kind")
     try:
         empty = path.is_dir() and not any(path.iterdir())
     except OSError as error:
         raise InputError(
-            f"cannot read {path}: {error.strerror}", where="--data", fix="check its permissions", code="data-unreadable"
+            f"cannot read {path}: {error.strerror}", where=option, fix="check its permissions", code="data-unreadable"
         ) from error
     if empty:
-        raise InputError(f"{path} is empty", where="--data", fix=fix, code="data-empty")
+        raise InputError(f"{path} is empty", where=option, fix=fix, code="data-empty")
 
 
-def text_options(model: "ModelSource", *, task: str | None, tokens: tuple[int, ...], precisions: tuple[str, ...]) -> None:
-    """Refuse options of networks that read text for one that does not."""
-    if model.reads_text:
-        return
-    only = [name for name in precisions if name.startswith("int8-")]
-    for given, option in ((task, "--task"), (tokens, "--tokens"), (only, f"--precision {','.join(only)}")):
-        if given:
-            raise InputError(
-                f"{model.name} looks at images: {option} is for networks that read text",
-                where=option.split()[0],
-                fix=f"leave {option} out",
-                code="argument",
-            )
-
-
-def weights(path: Path | None) -> None:
-    """Refuse `--weights` that are not there, cannot be read, or have another ending."""
+def weights(path: Path | None, *, text: bool = False, option: str = "--weights") -> None:
+    """Refuse weights of `option` that are not there, cannot be read, or have another ending."""
     if path is None or path.is_dir():  # a checkpoint: what it holds is checked where it is read
         return
+    if text:
+        raise InputError(
+            f"{path} is a file, no folder" if path.exists() else f"there is no {path}",
+            where=option,
+            fix="name a folder that edgekit fit wrote, or one as Hugging Face's save_pretrained writes it",
+            code="weights-kind" if path.exists() else "weights-missing",
+        )
     if path.suffix not in _WEIGHTS:
         raise InputError(
-            f"{path} does not end in {', '.join(_WEIGHTS)}", where="--weights", fix="save a state dict there", code="weights-kind"
+            f"{path} does not end in {', '.join(_WEIGHTS)}", where=option, fix="save a state dict there", code="weights-kind"
         )
     try:
         with path.open("rb") as file:
             empty = not file.read(1)
     except OSError as error:
         raise InputError(
-            f"cannot read {path}: {error.strerror}", where="--weights", fix="check the path", code="weights-missing"
+            f"cannot read {path}: {error.strerror}", where=option, fix="check the path", code="weights-missing"
         ) from error
     if empty:
-        raise InputError(f"{path} is empty", where="--weights", fix="save a state dict there", code="weights-corrupt")
+        raise InputError(f"{path} is empty", where=option, fix="save a state dict there", code="weights-corrupt")
 
 
 def out_path(out: Path | None, *, name: str, as_zip: bool) -> tuple[Path, bool]:

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgekit.build.text.kinds import refuse_checkpoint_of_another_kind, refuse_text_options
 from edgekit.cli import checks
-from edgekit.cli.options import MODEL, SEED
+from edgekit.cli.options import MODEL, SEED, Lengths
 from edgekit.cli.options import command as declare
 from edgekit.cli.screen import Screen
 from edgekit.cli.training import compression, print_networks, training_options
@@ -27,6 +28,7 @@ __all__ = ["command"]
 )
 @click.option("--weights", type=click.Path(path_type=Path), help="Weights to start from.")
 @click.option("--resolution", type=click.IntRange(16, 4096), metavar="PX", help="Side of the image that the network sees.")
+@click.option("--tokens", type=Lengths(), help="Lengths of text that it is fitted for: the largest counts. [16,32,64,128]")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="The checkpoint to write. [checkpoints/MODEL]")
 @click.option("--classes", type=click.IntRange(1, 1_000_000), help="Size of the last layer, if it is not the model's own.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of new layers, order and augmentation.")
@@ -39,6 +41,7 @@ def command(
     data: Path,
     weights: Path | None,
     resolution: int | None,
+    tokens: tuple[int, ...] | None,
     out: Path | None,
     classes: int | None,
     seed: int,
@@ -51,7 +54,9 @@ def command(
 
     source = catalog.find_model(model)
     checks.data(data, text=source.reads_text)
-    checks.weights(weights)
+    refuse_text_options(source, task=None, tokens=tokens or (), precisions=())
+    checks.weights(weights, text=source.reads_text)
+    refuse_checkpoint_of_another_kind(source, weights)
     place = out if out is not None else Path("checkpoints") / source.name
     checks.checkpoint_can_be_written(place)
     checks.store_can_be_written(store)
@@ -62,10 +67,11 @@ def command(
         data_dir=data,
         weights=weights,
         resolution_px=resolution,
+        tokens=tokens or (),
         classes=classes,
         seed=seed,
         store=store,
-        compression=compression(training),
+        compression=compression(training, student=source),
     )
     checks.installed_for_training()
     _print(screen, _fit(screen, request))

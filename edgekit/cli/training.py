@@ -7,25 +7,29 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgekit.build.compression import Compression, Teacher
+from edgekit.build.text.kinds import refuse_checkpoint_of_another_kind, refuse_teacher_of_another_kind
 from edgekit.cli import checks
 from edgekit.cli.options import MINUTES, PERCENTAGE_POINTS, POSITIVE, SHARE
 from edgekit.cli.screen import Screen
 from edgekit.spec.errors import InputError
 
 if TYPE_CHECKING:
+    from edgekit.build.model_source import ModelSource
     from edgekit.build.outcome import GradedNetwork, Guarded
 
 __all__ = ["compression", "guard_options", "print_guard", "print_networks", "training_options"]
 
 _TRAINING = (
     click.option("--epochs", type=click.IntRange(0, 10_000), help="To fit on --data. [5 where it has other classes, else 0]"),
-    click.option("--batch-size", type=POSITIVE, default=32, show_default=True, help="Photos a step."),
+    click.option("--batch-size", type=POSITIVE, default=32, show_default=True, help="Photos or texts a step."),
     click.option("--learning-rate", type=click.FloatRange(0, 10, min_open=True), help="Peak. [by stage: 0.001 to fit]"),
     click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True, help="To train on."),
-    click.option("--teacher", help="Distil from this network: a name, path/file.py:FUNCTION or timm:NAME."),
+    click.option("--teacher", help="Distil from this network, named as for --model."),
     click.option("--teacher-weights", type=click.Path(path_type=Path), help="Weights of the teacher."),
     click.option("--baseline/--no-baseline", default=True, show_default=True, help="Also train the student alone, to compare."),
-    click.option("--unlabelled", type=click.Path(path_type=Path), help="More photos, without labels, that the teacher explains."),
+    click.option(
+        "--unlabelled", type=click.Path(path_type=Path), help="More photos or texts, without labels, that the teacher explains."
+    ),
     click.option("--separable", is_flag=True, help="Replace plain 3x3 convolutions by depthwise and pointwise ones."),
     click.option("--prune", type=SHARE, metavar="RATIO", help="Remove channels that hold this share of the parameters."),
     click.option("--prune-macs", type=SHARE, metavar="RATIO", help="Remove channels that take this share of the MACs."),
@@ -54,8 +58,8 @@ def guard_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def compression(told: dict[str, Any]) -> Compression:
-    """Parsed options -> what is wished for; files that it names were checked.
+def compression(told: dict[str, Any], *, student: "ModelSource") -> Compression:
+    """Parsed options -> what is wished for of `student`; files that it names were checked.
 
     Raises:
         InputError: options that exclude each other, or a file that cannot be used.
@@ -72,12 +76,12 @@ def compression(told: dict[str, Any]) -> Compression:
     if told["teacher"] is None and (told["teacher_weights"] is not None or told["unlabelled"] is not None):
         option = "--teacher-weights" if told["teacher_weights"] is not None else "--unlabelled"
         raise InputError(f"{option} without a teacher", where=option, fix="add --teacher NAME", code="teacher-missing")
-    checks.data(told["unlabelled"])
-    checks.weights(told["teacher_weights"])
+    checks.data(told["unlabelled"], text=student.reads_text, option="--unlabelled")
+    checks.weights(told["teacher_weights"], text=student.reads_text, option="--teacher-weights")
     teacher = None
     if told["teacher"] is not None:
         teacher = Teacher(catalog.find_model(told["teacher"]), told["teacher_weights"])
-    return Compression(
+    wish = Compression(
         epochs=told["epochs"],
         batch_size=told["batch_size"],
         learning_rate=told["learning_rate"],
@@ -94,6 +98,9 @@ def compression(told: dict[str, Any]) -> Compression:
         time_budget_min=told.get("time_budget", 15.0),
         sensitivity=told.get("sensitivity", False),
     )
+    refuse_teacher_of_another_kind(student, wish)
+    refuse_checkpoint_of_another_kind(student, wish.teacher.weights if wish.teacher else None, option="--teacher-weights")
+    return wish
 
 
 def print_networks(screen: Screen, networks: "tuple[GradedNetwork, ...]") -> None:

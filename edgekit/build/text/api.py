@@ -66,7 +66,8 @@ def build_text(request: BuildRequest, *, observe: Observe = lambda event: None) 
         notes.append("random weights: the bundle proves the path to the device, its answers mean nothing")
     verdict = None
     if request.compression.max_drop_pp is not None and chains.splits is not None:
-        subject = GuardedTexts(chains, chains.splits, checkpoint, "top-1" if facts.classes else "agreement with float")
+        labelled = bool(facts.classes) and set(chains.splits.classes) <= set(facts.names)  # as `texts_of` decides
+        subject = GuardedTexts(chains, chains.splits, checkpoint, "top-1" if labelled else "agreement with float")
         verdict = guard(subject, request.compression, walk_with=walker.telling, observe=observe)
     made = chains.bundle(checkpoint, walk) if verdict is None else verdict.made
     report = chains.judge(checkpoint, made, walk)

@@ -20,6 +20,7 @@ from edgekit.build.stages.pack_text import PackText
 from edgekit.build.text.facts import CLASSIFICATION
 from edgekit.build.text.origin import TextOrigin, text_origin
 from edgekit.build.text.refusals import (
+    names_of,
     refuse_options,
     refuse_task,
     refuse_teacher,
@@ -138,11 +139,17 @@ def text_chains(request: BuildRequest) -> TextChains:
         splits, parts = choose_text_splits(request.data_dir, seed=request.seed, trains=trains)
         learned = "" if not trains else f"{'' if fits else 'the checkpoint was '}trained on {len(parts.fit)} texts; "
         notes.append(f"{learned}decided on {len(parts.tune)}, reported on {len(parts.report)}")
+        if not fits and tells_classes_apart(student) and not set(splits.classes) <= set(names_of(student)):
+            notes.append(
+                "the network calls its classes otherwise than the data: judged by what it answers in float, not by labels"
+            )
         if teacher is not None:
             refuse_teacher(student, teacher, splits.classes, tokens=tokens[-1])
     training = replace(TEXT_TRAINING, seed=request.seed, device=_device(wish.device) if fits else "cpu")
     if wish.epochs:
         training = replace(training, epochs=wish.epochs, patience=max(3, wish.epochs // 2))
+    if wish.batch_size != training.batch_size:
+        training = replace(training, batch_size=wish.batch_size, micro_batch=min(wish.batch_size, training.micro_batch))
     if wish.learning_rate is not None:
         training = replace(training, learning_rate=wish.learning_rate)
     return TextChains(request, student, teacher, splits, fits, tokens, training, tuple(notes))
@@ -155,7 +162,18 @@ def _fits(request: BuildRequest, student: TextOrigin) -> bool:
     if request.compression.epochs or request.compression.teacher is not None:
         return True
     task = request.task or (CLASSIFICATION if request.data_dir is not None else None)
-    return task == CLASSIFICATION and not tells_classes_apart(student)
+    if task != CLASSIFICATION:
+        return False
+    return not tells_classes_apart(student) or _of_other_classes(request, student)
+
+
+def _of_other_classes(request: BuildRequest, student: TextOrigin) -> bool:
+    """Whether the data has classes that the network has no outputs for; names alone may differ."""
+    names = names_of(student)
+    if request.data_dir is None or not names:
+        return False
+    classes = choose_text_splits(request.data_dir, seed=request.seed, trains=True)[0].classes
+    return len(classes) != len(names) and not set(classes) <= set(names)
 
 
 def _divided_for_training(request: BuildRequest, fits: bool) -> bool:

@@ -5,10 +5,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from edgekit.build.compression import Compression
-from edgekit.build.model_source import ModelSource
-from edgekit.build.request import TEXT_PRECISIONS, BuildRequest
+from edgekit.build.request import ENGINES, TEXT_PRECISIONS, BuildRequest
 from edgekit.build.text.config import read_classes
 from edgekit.build.text.facts import CLASSIFICATION, EMBEDDING, read_text_facts
+from edgekit.build.text.kinds import refuse_teacher_of_another_kind
 from edgekit.spec.errors import InputError, UnknownName
 
 if TYPE_CHECKING:
@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from edgekit.build.text.tokenizer import Tokenizer
 
 __all__ = [
+    "names_of",
     "refuse_options",
     "refuse_task",
     "refuse_teacher",
-    "refuse_teacher_of_another_kind",
-    "refuse_text_options",
     "refuse_unlabelled",
     "tells_classes_apart",
     "tokens_of",
@@ -44,6 +43,7 @@ def refuse_options(request: BuildRequest) -> None:
         (wish.prune, "--prune"),
         (wish.prune_macs, "--prune-macs"),
         (wish.separable or None, "--separable"),
+        (wish.recovery_epochs, "--recovery-epochs"),
         (request.classes, "--classes"),
     ):
         if given is not None:
@@ -53,6 +53,9 @@ def refuse_options(request: BuildRequest) -> None:
                 fix=f"leave {option} out",
                 code="argument",
             )
+    for engine in request.engines:
+        if engine not in ENGINES:
+            raise UnknownName("lowering of networks that read text", engine, ENGINES, listing="edgekit doctor")
     for precision in request.precisions:
         if precision not in TEXT_PRECISIONS:
             raise UnknownName("precision", precision, TEXT_PRECISIONS)
@@ -68,47 +71,18 @@ def refuse_options(request: BuildRequest) -> None:
     refuse_teacher_of_another_kind(request.model, wish)
 
 
-def refuse_text_options(model: ModelSource, *, task: str | None, tokens: tuple[int, ...], precisions: tuple[str, ...]) -> None:
-    """Options of networks that read text for one that does not.
-
-    Raises:
-        InputError: `argument`.
-    """
-    if model.reads_text:
-        return
-    only = [name for name in precisions if name.startswith("int8-")]
-    for given, option in ((task, "--task"), (tokens, "--tokens"), (only, f"--precision {','.join(only)}")):
-        if given:
-            raise InputError(
-                f"{model.name} looks at images: {option} is for networks that read text",
-                where=option.split()[0],
-                fix=f"leave {option} out",
-                code="argument",
-            )
-
-
-def refuse_teacher_of_another_kind(model: ModelSource, wish: Compression) -> None:
-    """A teacher that sees something else than the student.
-
-    Raises:
-        InputError: `teacher-kind`.
-    """
-    if wish.teacher is None or wish.teacher.model.reads_text == model.reads_text:
-        return
-    what, other = ("reads text", "looks at images") if model.reads_text else ("looks at images", "reads text")
-    raise InputError(
-        f"{model.name} {what}, the teacher {wish.teacher.model.name} {other}",
-        where="--teacher",
-        fix=f"name a teacher that {what}, see: edgekit models",
-        code="teacher-kind",
-    )
-
-
 def tells_classes_apart(origin: "TextOrigin") -> bool:
     """Whether a network comes with a head."""
     if origin.kind == "checkpoint":
         return read_text_facts(origin.folder.path).task == CLASSIFICATION
-    return origin.kind == "folder" and bool(read_classes(origin.folder.path))
+    return bool(names_of(origin))
+
+
+def names_of(origin: "TextOrigin") -> tuple[str, ...]:
+    """What a network calls the classes that it tells apart."""
+    if origin.kind == "checkpoint":
+        return read_text_facts(origin.folder.path).names
+    return read_classes(origin.folder.path) if origin.kind == "folder" else ()
 
 
 def refuse_task(request: BuildRequest, student: "TextOrigin", *, fits: bool) -> None:
@@ -137,6 +111,13 @@ def tokens_of(request: BuildRequest, student: "TextOrigin") -> tuple[int, ...]:
         InputError: `text-buckets`; the user's are longer than the network reads.
     """
     positions, spec = student.config().positions, request.model.spec
+    if list(request.tokens) != sorted(set(request.tokens)) or min(request.tokens, default=2) < 2:
+        raise InputError(
+            f"lengths {request.tokens} do not ascend from at least 2",
+            where="--tokens",
+            fix="give for example 16,32,64,128",
+            code="text-buckets",
+        )
     if not request.tokens:
         return tuple(n for n in (spec.tokens if spec is not None else ()) if n <= positions) or (positions,)
     if request.tokens[-1] > positions:
@@ -197,6 +178,8 @@ def refuse_unlabelled(wish: Compression) -> None:
 
 
 def _tokenizer(origin: "TextOrigin") -> "Tokenizer":
+    from edgekit.build.text.checkpoint import TOKENIZER
     from edgekit.build.text.tokenizer import open_tokenizer
 
-    return open_tokenizer(origin.folder.path)
+    folder = origin.folder.path
+    return open_tokenizer(folder / TOKENIZER if origin.kind == "checkpoint" else folder)

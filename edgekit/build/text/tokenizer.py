@@ -22,7 +22,7 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 _LONGEST_WORD = 100
 _LARGEST_PADDING = 127
-"""Rows of an embedding table that no token uses: tables are padded to a multiple of 8, 64 or 128. They are never the most."""
+"""Rows of an embedding table that no token uses: tables are padded to a multiple of 8, 64 or 128."""
 
 _FIX = f"put the {FILE}, or {VOCABULARY} and {CONFIG}, that belong to the weights into the same folder"
 
@@ -105,7 +105,7 @@ def open_tokenizer(folder: Path, *, vocabulary: int | None = None) -> Tokenizer:
     tokens = tuple(sorted(ids, key=lambda token: ids[token]))
     if sorted(ids.values()) != list(range(len(ids))):
         raise _refused("ids have gaps: they are not 0, 1, 2 and so on", folder)
-    if vocabulary is not None and not len(tokens) <= vocabulary <= len(tokens) + min(_LARGEST_PADDING, len(tokens)):
+    if vocabulary is not None and not _belongs(len(tokens), vocabulary):
         raise InputError(
             f"the tokenizer knows {len(tokens)} tokens, the network {vocabulary}",
             where=str(folder),
@@ -117,6 +117,11 @@ def open_tokenizer(folder: Path, *, vocabulary: int | None = None) -> Tokenizer:
     if (ids_of_a[0], ids_of_a[-1]) != (tokenizer.facts.cls, tokenizer.facts.sep):
         raise _refused("texts do not begin with [CLS] and end with [SEP]", folder)
     return tokenizer
+
+
+def _belongs(tokens: int, rows: int) -> bool:
+    """Whether a table of so many rows may be that of so many tokens; of a small vocabulary, 127 more rows are no padding."""
+    return 0 <= rows - tokens <= _LARGEST_PADDING and (rows - tokens <= tokens or rows % (_LARGEST_PADDING + 1) == 0)
 
 
 def _backend(folder: Path) -> "Backend":
