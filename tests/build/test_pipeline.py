@@ -200,7 +200,15 @@ def spawn(tmp_path):
     environment = {**os.environ, "CHAIN_SIGNALS": str(tmp_path / "signals"), "PYTHONUNBUFFERED": "1"}
     (tmp_path / "signals").mkdir(exist_ok=True)
     command = [sys.executable, str(Path(__file__).with_name("chains.py")), str(tmp_path / "store"), str(tmp_path / "in")]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        # Ctrl-C is ignored by what a shell started in the background, and by all that it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 def wait_for(condition, process=None, seconds=30):
