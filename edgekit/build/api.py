@@ -4,12 +4,11 @@ import time
 
 from edgekit.build.artifact import Artifact
 from edgekit.build.chains import PLACEHOLDER, Chains, chains_of
-from edgekit.build.delivery import deliver, rows_of
 from edgekit.build.facts import read_facts
-from edgekit.build.findings import not_kept, write_findings
+from edgekit.build.finishing import check_guardable, finish
 from edgekit.build.fitting import grade_all
-from edgekit.build.goal import check_goal, check_host_goal, count_macs
-from edgekit.build.guard import Verdict, check_enough, guard
+from edgekit.build.goal import check_goal, count_macs
+from edgekit.build.guard import Verdict, guard
 from edgekit.build.guarded_photos import GuardedPhotos
 from edgekit.build.pipeline import Observe, Stage, check
 from edgekit.build.preparing import SOURCE, Walk
@@ -21,7 +20,6 @@ from edgekit.build.stages.export import PROGRAM
 from edgekit.build.stages.load import RANDOM
 from edgekit.build.store import Store, default_root
 from edgekit.build.walker import Walker
-from edgekit.spec.errors import InputError
 
 __all__ = ["build", "plan"]
 
@@ -83,40 +81,25 @@ def build(request: BuildRequest, *, observe: Observe = lambda event: None) -> Bu
         verdict = guard(_subject(chains, program), request.compression, walk_with=walker.telling, observe=observe)
     made = chains.bundle(program, walk) if verdict is None else verdict.made
     report = chains.judge(program, made, walk)
-    rows, more = rows_of(made.bundle.path, report.path)
-    check_host_goal(request, rows)
-    sensitivities = _sensitivities(chains, program, verdict, walk)
-    digest = deliver(made.bundle.path, request.out, as_zip=request.zip)
-    result = BuildResult(
-        bundle=request.out,
-        digest=digest,
-        model=request.model.name,
-        target=request.target.name,
-        seconds=time.monotonic() - begun,
-        stages=tuple(walker.runs.values()),
-        payloads=rows,
-        notes=(*notes, *more),
+    return finish(
+        request,
+        made,
+        report.path,
+        walker=walker,
+        begun=begun,
+        notes=notes,
         networks=graded,
-        guarded=None if verdict is None else verdict.guarded,
-        sensitivities=sensitivities,
+        verdict=verdict,
+        sensitivities=_sensitivities(chains, program, verdict, walk),
+        with_findings=chains.splits is not None,
     )
-    if chains.splits is not None:
-        write_findings(result)
-    if result.guarded is not None and not result.guarded.chosen.kept:
-        raise not_kept(result)
-    return result
 
 
 def _check(chains: Chains) -> None:
     """What can be refused before anything slow."""
-    wish, parts = chains.request.compression, chains.learners.parts
-    if wish.max_drop_pp is None or parts is None or chains.splits is None:
-        return
-    if "int8" not in chains.request.precisions:
-        raise InputError(
-            "there is no INT8 payload to guard", where="--max-drop", fix="add int8 to --precision", code="max-drop-precision"
-        )
-    check_enough(len(parts.tune), wish.max_drop_pp, place=chains.splits.folder.path)
+    parts = chains.learners.parts
+    if parts is not None and chains.splits is not None:
+        check_guardable(chains.request, tune=len(parts.tune), place=chains.splits.folder.path)
 
 
 def _subject(chains: Chains, program: Artifact) -> GuardedPhotos:

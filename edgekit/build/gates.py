@@ -1,21 +1,17 @@
 """Gates that every build passes: integer operators, and payloads that agree. A payload that fails one never reaches a bundle."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from itertools import combinations
 
-import numpy as np
 from torch.export import ExportedProgram
 
 from edgekit.build.integer import DEQUANTIZE, DEQUANTIZE_CHANNELS
 from edgekit.build.operators import float_operators
 from edgekit.build.quantizer import LINEARS, PADS, SAME_SCALE
-from edgekit.build.text.likeness import FEWEST_TEXTS, MOST_DISTANCE, Likeness, likeness
-from edgekit.build.text.likeness import LEAST_AGREEMENT as LEAST_AGREEMENT_FLOAT
 from edgekit.spec.errors import GoalError
 from edgekit.spec.manifest import Placement
 
-__all__ = ["LEAST_AGREEMENT", "MOST_MEAN_STEPS", "Pair", "check_alike", "check_layers", "check_pairs", "check_payload"]
+__all__ = ["LEAST_AGREEMENT", "MOST_MEAN_STEPS", "Pair", "check_layers", "check_pairs", "check_payload"]
 
 MOST_MEAN_STEPS = 0.5
 """Two INT8 payloads of one quantization may differ by so many steps on average."""
@@ -109,41 +105,3 @@ def check_pairs(pairs: Iterable[Pair], *, worst_layer: "object | None" = None) -
             fix="leave one of the two engines out with --engines, or build with --precision fp16",
             code="parity",
         )
-
-
-def check_alike(
-    outputs: Mapping[str, np.ndarray], *, reference: np.ndarray | None = None, trained: bool = False
-) -> Mapping[str, Likeness]:
-    """Refuse INT8 payloads of float outputs that answer otherwise than a sibling or the float network -> how alike they are.
-
-    There are no steps to count: engines round the activations of dynamic INT8 each in its own way. So the gate is that of
-    networks that read text, with its limits.
-
-    Args:
-        outputs: (n, classes) of each payload, to the same photos.
-        reference: the float network's.
-        trained: whether answers mean something; those of a random network are near ties, so that only distances count.
-
-    Raises:
-        GoalError: `parity`.
-    """
-    found = {}
-    for a, b in combinations(outputs, 2):
-        found[f"{a}/{b}"] = _alike(outputs[a], outputs[b], a=a, b=b, trained=trained)
-    for name, logits in outputs.items() if reference is not None else ():
-        found[name] = _alike(logits, reference, a=name, b="the float network", trained=trained)
-    return found
-
-
-def _alike(logits: np.ndarray, others: np.ndarray, *, a: str, b: str, trained: bool) -> Likeness:
-    near = likeness(logits, others, embeds=False)
-    judged = trained and near.n >= FEWEST_TEXTS
-    if near.distance <= MOST_DISTANCE and not (judged and near.agreement_top1 < LEAST_AGREEMENT_FLOAT):
-        return near
-    agreement = f", the same answer on {near.agreement_top1:.1%} (at least {LEAST_AGREEMENT_FLOAT:.0%})" if judged else ""
-    raise GoalError(
-        f"{a} and {b} disagree on {near.n} photos: logits {near.distance:.0%} apart (at most {MOST_DISTANCE:.0%}){agreement}",
-        where=a,
-        fix=f"leave {a.removesuffix('-int8')} out with --engines, or build with --precision fp32",
-        code="parity",
-    )

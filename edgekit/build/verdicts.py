@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from edgekit.bench.promise import Promise, promise
-from edgekit.build.gates import Pair, check_alike, check_pairs
+from edgekit.build.gates import Pair, check_pairs
+from edgekit.build.likeness import check_alike
 from edgekit.build.stages.answer import Answers
 from edgekit.runtime.verify import compare
 

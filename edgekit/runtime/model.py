@@ -3,17 +3,17 @@
 import os
 import time
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgekit.runtime.decode import best_labels, read_labels
+from edgekit.runtime.decode import best_labels
 from edgekit.runtime.engines import Tensor
 from edgekit.runtime.images import ImageLike, decode
 from edgekit.runtime.ladder import climb
 from edgekit.runtime.loaded import Loaded
 from edgekit.runtime.loaded_text import LoadedText
+from edgekit.runtime.opened import Opened
 from edgekit.runtime.pixels import crop_pixels
 from edgekit.runtime.results import Latency, Refusal, Result
 from edgekit.runtime.select import choose
@@ -22,7 +22,7 @@ from edgekit.runtime.verdicts import usable_cpus
 from edgekit.runtime.verify import GoldenResult, first_rung
 from edgekit.spec.bundle import BundleReader, open_bundle
 from edgekit.spec.errors import InputError
-from edgekit.spec.manifest import Manifest, Payload, Rung
+from edgekit.spec.manifest import Rung
 
 __all__ = ["Model", "open_model"]
 
@@ -30,57 +30,14 @@ DEFAULT_THREADS_MAX = 4
 """More threads than big cores only wait for each other."""
 
 
-class Model:
-    """An open bundle with one payload loaded. Safe to share between threads: runs of one rung wait for each other.
-
-    Attributes:
-        manifest: the bundle's manifest.
-        digest: the bundle's digest.
-        payload: the payload that runs.
-        threads: threads that the engine may use.
-        labels: class names; empty if the bundle has none.
-        refused: the payloads that were not taken, and why.
-    """
-
-    manifest: Manifest
-    digest: str
-    payload: Payload
-    threads: int
-    labels: tuple[str, ...]
-    refused: tuple[Refusal, ...]
+class Model(Opened[Loaded]):
+    """An open bundle that sees images; see `Opened`. Safe to share between threads: runs of one rung wait for each other."""
 
     def __init__(self, reader: BundleReader, loaded: Loaded, *, refused: tuple[Refusal, ...], threads: int) -> None:
         """Wrap what `open_model` has loaded; it closes both."""
-        self._reader = reader
-        self._loaded = loaded
-        self.manifest = reader.manifest
-        self.digest = reader.digest
-        self.payload = loaded.payload
-        self.threads = threads
-        self.labels = _labels(reader)
-        self.refused = refused
+        super().__init__(reader, loaded, refused=refused, threads=threads)
         self._filter = reader.manifest.preprocess.filter if reader.manifest.preprocess else ""
         self._rungs = {rung.name: rung for rung in reader.manifest.rungs}
-
-    @property
-    def engine(self) -> str:
-        """Name of the engine that runs."""
-        return self.payload.engine
-
-    @property
-    def precision(self) -> str:
-        """Precision of the payload."""
-        return self.payload.precision
-
-    @property
-    def delegate(self) -> str:
-        """Who runs the network inside the engine, as the engine reports it."""
-        return self._loaded.delegate
-
-    @property
-    def fallback(self) -> tuple[str, ...]:
-        """Operators that the delegate left to the engine's own kernels."""
-        return self._loaded.fallback
 
     def run(self, image: ImageLike, *, top: int = 5) -> Result:
         """Classify one image.
@@ -160,26 +117,6 @@ class Model:
         """Run the bundle's golden images through the loaded payload: one result per rung."""
         return self._loaded.check_goldens(self._reader)
 
-    def close(self) -> None:
-        """Free the engine's memory and the bundle; may be called again."""
-        self._loaded.close()
-        self._reader.close()
-
-    def __enter__(self) -> Self:
-        """The model itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close it."""
-        self.close()
-
-
-def _labels(reader: BundleReader) -> tuple[str, ...]:
-    name = reader.manifest.labels
-    if name is None:
-        return ()
-    return read_labels(reader.read(name), classes=reader.manifest.model.classes, where=f"{reader.path}:{name}")
-
 
 def open_model(
     path: str | os.PathLike[str], *, engine: str = "auto", precision: str | None = None, threads: int | None = None
@@ -210,7 +147,7 @@ def open_model(
         raise
     try:
         if isinstance(choice.loaded, LoadedText):
-            return TextModel(reader, choice.loaded, refused=choice.refused, threads=threads, labels=_labels(reader))
+            return TextModel(reader, choice.loaded, refused=choice.refused, threads=threads)
         return Model(reader, choice.loaded, refused=choice.refused, threads=threads)
     except BaseException:
         choice.loaded.close()

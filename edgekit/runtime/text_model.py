@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,73 +10,30 @@ from edgekit.runtime.decode import best_labels
 from edgekit.runtime.engines import Tensor
 from edgekit.runtime.ladder import margin_of
 from edgekit.runtime.loaded_text import LoadedText
+from edgekit.runtime.opened import Opened
 from edgekit.runtime.results import Latency, Refusal, Result
 from edgekit.runtime.tokens import check_examples, open_encode, read_text, shortened
 from edgekit.runtime.verify import GoldenResult
 from edgekit.spec.bundle import BundleReader
 from edgekit.spec.errors import InputError
-from edgekit.spec.manifest import Manifest, Payload
 
 __all__ = ["TextModel"]
 
 EMBEDDING = "sentence-embedding"
 
 
-class TextModel:
-    """An open bundle with one payload loaded. Safe to share between threads: runs wait for each other.
+class TextModel(Opened[LoadedText]):
+    """An open bundle that reads text; see `Opened`. Safe to share between threads: runs wait for each other."""
 
-    Attributes:
-        manifest: the bundle's manifest.
-        digest: the bundle's digest.
-        payload: the payload that runs.
-        threads: threads that the engine may use.
-        labels: class names; empty if the bundle has none.
-        refused: the payloads that were not taken, and why.
-    """
-
-    manifest: Manifest
-    digest: str
-    payload: Payload
-    threads: int
-    labels: tuple[str, ...]
-    refused: tuple[Refusal, ...]
-
-    def __init__(
-        self, reader: BundleReader, loaded: LoadedText, *, refused: tuple[Refusal, ...], threads: int, labels: tuple[str, ...]
-    ) -> None:
+    def __init__(self, reader: BundleReader, loaded: LoadedText, *, refused: tuple[Refusal, ...], threads: int) -> None:
         """Wrap what `open_model` has loaded; it closes both."""
+        super().__init__(reader, loaded, refused=refused, threads=threads)
         if reader.manifest.text is None:
             raise InputError(
                 "the bundle's network sees images", where=str(reader.path), fix="open it with Model", code="bundle-task"
             )
-        self._reader, self._loaded, self._text = reader, loaded, reader.manifest.text
-        self.manifest = reader.manifest
-        self.digest = reader.digest
-        self.payload = loaded.payload
-        self.threads = threads
-        self.labels = labels
-        self.refused = refused
+        self._text = reader.manifest.text
         self._encode = open_encode(reader, self._text)
-
-    @property
-    def engine(self) -> str:
-        """Name of the engine that runs."""
-        return self.payload.engine
-
-    @property
-    def precision(self) -> str:
-        """Precision of the payload."""
-        return self.payload.precision
-
-    @property
-    def delegate(self) -> str:
-        """Who runs the network inside the engine, as the engine reports it."""
-        return self._loaded.delegate
-
-    @property
-    def fallback(self) -> tuple[str, ...]:
-        """Operators that the delegate left to the engine's own kernels."""
-        return self._loaded.fallback
 
     def run(self, text: str | bytes, *, top: int = 5) -> Result:
         """Classify one text; one that is longer than the largest bucket is cut, which the result says.
@@ -163,16 +119,3 @@ class TextModel:
     def verify(self) -> tuple[GoldenResult, ...]:
         """Run the bundle's golden texts: one result per bucket, then one for the tokenizer's examples (`check_examples`)."""
         return (*self._loaded.check_goldens(self._reader), check_examples(self._reader, self._text))
-
-    def close(self) -> None:
-        """Free the engine's memory and the bundle; may be called again."""
-        self._loaded.close()
-        self._reader.close()
-
-    def __enter__(self) -> Self:
-        """The model itself."""
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        """Close it."""
-        self.close()

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from edgekit.build.gates import check_alike
+from edgekit.build.likeness import FEWEST, LEAST_AGREEMENT, MOST_DISTANCE, check_alike
 from edgekit.build.stages.answer import Answers
-from edgekit.build.text.likeness import FEWEST_TEXTS, LEAST_AGREEMENT, MOST_DISTANCE
 from edgekit.build.verdicts import pairs_agree
 from edgekit.spec.errors import GoalError
 
@@ -14,7 +13,7 @@ CLASSES = 20
 
 @pytest.fixture
 def logits():
-    return np.random.default_rng(0).standard_normal((2 * FEWEST_TEXTS, CLASSES)).astype(np.float32)
+    return np.random.default_rng(0).standard_normal((2 * FEWEST, CLASSES)).astype(np.float32)
 
 
 def moved(logits, share):
@@ -60,7 +59,7 @@ def test_answers_of_a_trained_network_count(logits):
     with pytest.raises(GoalError, match="the same answer on 90"):
         check_alike({"a-int8": other}, reference=logits, trained=True)
     check_alike({"a-int8": other}, reference=logits, trained=False)
-    few = FEWEST_TEXTS - 1
+    few = FEWEST - 1
     check_alike({"a-int8": other[:few]}, reference=logits[:few], trained=True)
 
 

@@ -2,17 +2,33 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Protocol, Self, TypeVar
 
 from edgekit.build.data.dataset import Dataset
 from edgekit.build.data.folders import listed_classes, open_data
 from edgekit.spec.errors import InputError
 
-__all__ = ["Parts", "class_names", "held_out", "open_splits", "split_folders"]
+__all__ = ["TRAIN", "VALIDATION", "Parts", "class_names", "divided", "held_out", "open_splits", "split_folders"]
 
 TRAIN = ("train", "training")
 VALIDATION = ("validation", "val", "valid", "test")
 HELD_OUT = 0.2
 """Share of a set that is kept away from training: once to decide on, once to report on."""
+
+
+class Divisible(Protocol):
+    """Photos or texts in a fixed order."""
+
+    def __len__(self) -> int:
+        """How many."""
+        ...
+
+    def split(self, n: int, seed: int = 0) -> tuple[Self, Self]:
+        """(n of them, all others), both with the classes in the proportions of the whole."""
+        ...
+
+
+D = TypeVar("D", bound=Divisible)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,28 +88,41 @@ def open_splits(path: Path, *, seed: int, trains: bool) -> Parts:
     """
     both = split_folders(path)
     if both is None:
-        whole = open_data(path)
-        report, rest = whole.split(round(len(whole) * (HELD_OUT if trains else 0.4)), seed)
-        tune, fit = rest.split(round(len(rest) * (HELD_OUT if trains else 0.67)), seed)
-        return _checked(Parts(fit, tune, report), path)
+        return Parts(*divided(open_data(path), None, seed=seed, trains=trains, what="photos", path=path))
     train, validation = open_data(both[0]), open_data(both[1])
     validation = _with_classes(validation, train.classes, where=both[1])
-    if trains:
-        tune, fit = train.split(round(len(train) * HELD_OUT), seed)
-        return _checked(Parts(fit, tune, validation), path)
-    tune, report = validation.split(len(validation) // 2, seed)
-    return _checked(Parts(train, tune, report), path)
+    return Parts(*divided(train, validation, seed=seed, trains=trains, what="photos", path=path))
 
 
-def _checked(parts: Parts, path: Path) -> Parts:
-    if not (len(parts.fit) and len(parts.tune) and len(parts.report)):
+def divided(whole: D, validation: D | None, *, seed: int, trains: bool, what: str, path: Path) -> tuple[D, D, D]:
+    """(to fit, to tune, to report) of photos or texts; see `open_splits`.
+
+    Args:
+        whole: all of the data, or what is to train on.
+        validation: kept apart by the user; None if nothing was.
+        seed: of the choice.
+        trains: whether the network is trained on this data.
+        what: they are, for people.
+        path: of the data, for people.
+
+    Raises:
+        InputError: `data-few`; one of the parts would be empty.
+    """
+    if validation is None:
+        report, rest = whole.split(round(len(whole) * (HELD_OUT if trains else 0.4)), seed)
+        tune, fit = rest.split(round(len(rest) * (HELD_OUT if trains else 0.67)), seed)
+    elif trains:
+        report, (tune, fit) = validation, whole.split(round(len(whole) * HELD_OUT), seed)
+    else:
+        fit, (tune, report) = whole, validation.split(len(validation) // 2, seed)
+    if not (len(fit) and len(tune) and len(report)):
         raise InputError(
-            f"{len(parts.fit) + len(parts.tune) + len(parts.report)} photos are too few to fit, decide and report on",
+            f"{len(fit) + len(tune) + len(report)} {what} are too few to fit, decide and report on",
             where=str(path),
-            fix="give more photos; some hundreds for a figure that means something",
+            fix=f"give more {what}; some hundreds for a figure that means something",
             code="data-few",
         )
-    return parts
+    return fit, tune, report
 
 
 def _with_classes(data: Dataset, classes: tuple[str, ...], *, where: Path) -> Dataset:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgekit.build.data.dataset import Dataset, Sample, draw
-from edgekit.build.data.splits import HELD_OUT, TRAIN, VALIDATION
+from edgekit.build.data.splits import TRAIN, VALIDATION, divided
 from edgekit.spec.errors import InputError
 
 __all__ = ["TextParts", "Texts", "open_text_splits", "open_texts", "text_split_files"]
@@ -163,17 +163,10 @@ def open_text_splits(path: Path, *, seed: int, trains: bool) -> TextParts:
     path = Path(path)
     both = text_split_files(path)
     if both is None:
-        whole = open_texts(path)
-        report, rest = whole.split(round(len(whole) * (HELD_OUT if trains else 0.4)), seed)
-        tune, fit = rest.split(round(len(rest) * (HELD_OUT if trains else 0.67)), seed)
-        return _checked(TextParts(fit, tune, report), path)
+        return TextParts(*divided(open_texts(path), None, seed=seed, trains=trains, what="texts", path=path))
     train, validation = open_texts(both[0]), open_texts(both[1])
     validation = _with_classes(validation, train.classes, where=both[1])
-    if trains:
-        tune, fit = train.split(round(len(train) * HELD_OUT), seed)
-        return _checked(TextParts(fit, tune, validation), path)
-    tune, report = validation.split(len(validation) // 2, seed)
-    return _checked(TextParts(train, tune, report), path)
+    return TextParts(*divided(train, validation, seed=seed, trains=trains, what="texts", path=path))
 
 
 def _the_file(path: Path) -> Path:
@@ -249,15 +242,3 @@ def _with_classes(texts: Texts, classes: tuple[str, ...], *, where: Path) -> Tex
             code="data-classes",
         )
     return texts.with_classes(classes)
-
-
-def _checked(parts: TextParts, path: Path) -> TextParts:
-    counts = [len(part) for part in (parts.fit, parts.tune, parts.report)]
-    if not all(counts):
-        raise InputError(
-            f"{sum(counts)} texts are too few to fit, decide and report on",
-            where=str(path),
-            fix="give more texts; some hundreds for a figure that means something",
-            code="data-few",
-        )
-    return parts

@@ -59,7 +59,7 @@ def _executorch(dynamic: Dynamic) -> tuple[Lowered, tuple[np.ndarray, ...]]:
     norms_as_products(graph)
     args, _ = dynamic.program.example_inputs
     plain = torch.export.export(graph, tuple(args), strict=False)
-    payload = code._lower(text._quantized(plain, found, grids(found), {}, precision=INT8))
+    payload = code.lower_program(text.with_integers(plain, found, grids(found), {}, precision=INT8))
     return Lowered(payload, "forward", *_edges(dynamic, "x", "logits")), text.weights_of(payload)
 
 
@@ -71,16 +71,17 @@ def _litert(dynamic: Dynamic) -> tuple[Lowered, tuple[np.ndarray, ...]]:
 
     found = layers(dynamic)
     size, out = shapes(dynamic.program)
-    model = flatbuffer_utils.read_model_from_bytearray(bytearray(code._convert(graph_of(dynamic.program), size, None)))
-    text._store_integers(model, found, grids(found), precision=INT8)
+    model = flatbuffer_utils.read_model_from_bytearray(bytearray(code.convert(graph_of(dynamic.program), size, None)))
+    text.store_integers(model, found, grids(found), precision=INT8)
     payload = bytes(flatbuffer_utils.convert_object_to_bytearray(model))
-    entry = TensorSpec("args_0", "float32", code._last(size), "NHWC")
+    entry = TensorSpec("args_0", "float32", code.last_channels(size), "NHWC")
     end = TensorSpec("output_0", "float32", out, "NC")
     return Lowered(payload, code.SIGNATURE, (entry,), (end,)), text.weights_of(payload)
 
 
 def _onnx(dynamic: Dynamic) -> tuple[Lowered, tuple[np.ndarray, ...]]:
     from edgekit.build.lowerings import onnx as code
+    from edgekit.build.lowerings.onnx_passes import sweep
     from edgekit.build.text import lower_onnx as text
     from edgekit.build.text import lower_onnx_passes as passes
     from edgekit.build.text.integers import names_by_weight
@@ -89,15 +90,15 @@ def _onnx(dynamic: Dynamic) -> tuple[Lowered, tuple[np.ndarray, ...]]:
     found = layers(dynamic)
     integers = grids(found)
     size, _ = shapes(dynamic.program)
-    model = code._export(dynamic.program, torch.zeros(size))
+    model = code.export(dynamic.program, (torch.zeros(size),))
     done = set()
     for name, node in passes.linears(model.graph, names_by_weight(found.linears())):
         pays = integers[name].values.shape[1] >= LEAST_COLUMNS
         (passes.quantize_dynamically if pays else passes.store_integers)(model.graph, node, integers[name], name=name)
         done.add(name)
     check_all(done, integers, engine="onnx", precision=INT8)
-    passes.sweep(model.graph)
-    payload = code._serialize(model)
+    sweep(model.graph)
+    payload = code.serialize(model)
     return Lowered(payload, "", *_edges(dynamic, "x", "logits")), text.weights_of(payload)
 
 

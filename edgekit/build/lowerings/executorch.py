@@ -18,7 +18,7 @@ from edgekit.build.programs import graph_of, half, plain, shapes
 from edgekit.build.quantize import Quantized
 from edgekit.spec.manifest import TensorSpec
 
-__all__ = ["NAME", "SUFFIX", "TOOLS", "lower_float", "lower_integer"]
+__all__ = ["NAME", "SUFFIX", "TOOLS", "half_weights", "lower_float", "lower_integer", "lower_program"]
 
 NAME = "executorch"
 SUFFIX = ".pte"
@@ -34,7 +34,7 @@ def lower_integer(quantized: Quantized, *, activation_dtype: str) -> Lowered:
     program = torch.export.export(graph, (torch.zeros(size, dtype=torch.int8),), strict=False)
     entry, end = quantized.entry, quantized.exit
     return Lowered(
-        payload=_lower(program),
+        payload=lower_program(program),
         method="forward",
         inputs=(TensorSpec("x", "int8", size, "NCHW", entry.scale, entry.zero_point),),
         outputs=(TensorSpec("logits", "int8", out, "NC", end.scale, end.zero_point),),
@@ -47,8 +47,8 @@ def lower_float(program: ExportedProgram, *, precision: str) -> Lowered:
     dtype = "float16" if precision == "fp16" else "float32"
     size, out = shapes(program)
     program = _without_norms(program)
-    with _half_weights():
-        payload = _lower(program)
+    with half_weights():
+        payload = lower_program(program)
     return Lowered(payload, "forward", (TensorSpec("x", dtype, size, "NCHW"),), (TensorSpec("logits", dtype, out, "NC"),))
 
 
@@ -62,14 +62,15 @@ def _without_norms(program: ExportedProgram) -> ExportedProgram:
     return torch.export.export(graph, tuple(program.example_inputs[0]), strict=False)
 
 
-def _lower(program: ExportedProgram) -> bytes:
+def lower_program(program: ExportedProgram) -> bytes:
+    """A float or quantized program -> the bytes of a `.pte` for XNNPACK."""
     with xnnpack_graph.rewriting():
         lowered = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
     return bytes(lowered.to_executorch().buffer)
 
 
 @contextlib.contextmanager
-def _half_weights() -> Iterator[None]:
+def half_weights() -> Iterator[None]:
     """Keep float16 weights of convolutions float16.
 
     The serializer of ExecuTorch 1.5.1 asks for float32 there, which doubles the file; XNNPACK takes float16 weights as they are.

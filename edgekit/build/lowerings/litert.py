@@ -27,7 +27,7 @@ from edgekit.build.quantize import Quantized
 from edgekit.build.quantizer import CLAMPS, EdgeQuantizer
 from edgekit.spec.manifest import TensorSpec
 
-__all__ = ["NAME", "SUFFIX", "TOOLS", "lower_float", "lower_integer"]
+__all__ = ["NAME", "SUFFIX", "TOOLS", "convert", "last_channels", "lower_float", "lower_integer", "quiet"]
 
 NAME = "litert"
 SUFFIX = ".tflite"
@@ -60,12 +60,12 @@ def lower_integer(quantized: Quantized, *, activation_dtype: str) -> Lowered:
     _split_unit_clamps(graph)
     size, out = shapes(quantized.unfolded)
     with _strict() if quantized.float_layers else contextlib.nullcontext():
-        payload = _convert(graph, size, QuantConfig(pt2e_quantizer=EdgeQuantizer()))
+        payload = convert(graph, size, QuantConfig(pt2e_quantizer=EdgeQuantizer()))
     entry, end = quantized.entry, quantized.exit
     return Lowered(
         payload=payload,
         method=SIGNATURE,
-        inputs=(TensorSpec("args_0", "int8", _last(size), "NHWC", entry.scale, entry.zero_point),),
+        inputs=(TensorSpec("args_0", "int8", last_channels(size), "NHWC", entry.scale, entry.zero_point),),
         outputs=(TensorSpec("output_0", "int8", out, "NC", end.scale, end.zero_point),),
     )
 
@@ -73,27 +73,29 @@ def lower_integer(quantized: Quantized, *, activation_dtype: str) -> Lowered:
 def lower_float(program: ExportedProgram, *, precision: str) -> Lowered:
     """(1, h, w, 3) float32 -> (1, classes) float32; `fp16` stores the weights as float16, LiteRT's own form of half precision."""
     size, out = shapes(program)
-    payload = _convert(graph_of(plain(program)), size, None)
+    payload = convert(graph_of(plain(program)), size, None)
     if precision == "fp16":
         payload = _cast_weights(payload)
     return Lowered(
         payload=payload,
         method=SIGNATURE,
-        inputs=(TensorSpec("args_0", "float32", _last(size), "NHWC"),),
+        inputs=(TensorSpec("args_0", "float32", last_channels(size), "NHWC"),),
         outputs=(TensorSpec("output_0", "float32", out, "NC"),),
     )
 
 
-def _last(size: tuple[int, ...]) -> tuple[int, ...]:
+def last_channels(size: tuple[int, ...]) -> tuple[int, ...]:
+    """(n, channels, height, width) -> (n, height, width, channels)."""
     return size[0], size[2], size[3], size[1]
 
 
-def _convert(graph: nn.Module, size: tuple[int, ...], config: QuantConfig | None) -> bytes:
-    example = (torch.zeros(_last(size)),)
+def convert(graph: nn.Module, size: tuple[int, ...], config: QuantConfig | None) -> bytes:
+    """A network of images (n, channels, height, width) -> the bytes of a `.tflite` that takes channels last."""
+    example = (torch.zeros(last_channels(size)),)
     wrapped = _ChannelsLast(graph)
     # An exported graph refuses eval(), having no training mode; the converter only looks at this flag.
     wrapped.training = False
-    with _quiet(), _pads_channels_last(), tempfile.TemporaryDirectory() as folder:
+    with quiet(), _pads_channels_last(), tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
         litert_torch.convert(wrapped, example, quant_config=config).export(str(path))
         return path.read_bytes()
@@ -200,7 +202,7 @@ def _pads_channels_last() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """The converter prints a line a step on stdout, where edgekit prints its one document."""
     root = logging.getLogger()
     level, shown = root.level, litert_torch.config.show_progress

@@ -12,7 +12,7 @@ from edgekit.build.programs import half, plain, shapes
 from edgekit.build.quantize import Quantized
 from edgekit.spec.manifest import TensorSpec
 
-__all__ = ["NAME", "SUFFIX", "TOOLS", "lower_float", "lower_integer"]
+__all__ = ["NAME", "SUFFIX", "TOOLS", "export", "lower_float", "lower_integer", "serialize"]
 
 NAME = "onnx"
 SUFFIX = ".onnx"
@@ -25,7 +25,7 @@ UINT8_OFFSET = 128
 def lower_integer(quantized: Quantized, *, activation_dtype: str) -> Lowered:
     """(1, 3, h, w) -> (1, classes), both of `activation_dtype`: `uint8` is 1.7 times faster on x86."""
     size, out = shapes(quantized.folded)
-    model = _export(quantized.folded, torch.zeros(size))
+    model = export(quantized.folded, (torch.zeros(size),))
     graph = model.graph
     onnx_passes.fold_pads(graph)
     onnx_passes.pool_globally(graph)
@@ -40,7 +40,7 @@ def lower_integer(quantized: Quantized, *, activation_dtype: str) -> Lowered:
     onnx_floats.keep_floats(graph)
     entry, end = quantized.entry, quantized.exit
     return Lowered(
-        payload=_serialize(model),
+        payload=serialize(model),
         method="",
         inputs=(TensorSpec("x", activation_dtype, size, "NCHW", entry.scale, entry.zero_point + offset),),
         outputs=(TensorSpec("logits", activation_dtype, out, "NC", end.scale, end.zero_point + offset),),
@@ -52,12 +52,19 @@ def lower_float(program: ExportedProgram, *, precision: str) -> Lowered:
     program = half(program) if precision == "fp16" else plain(program)
     dtype = "float16" if precision == "fp16" else "float32"
     size, out = shapes(program)
-    model = _export(program, torch.zeros(size, dtype=getattr(torch, dtype)))
+    model = export(program, (torch.zeros(size, dtype=getattr(torch, dtype)),))
     onnx_passes.pool_globally(model.graph)
-    return Lowered(_serialize(model), "", (TensorSpec("x", dtype, size, "NCHW"),), (TensorSpec("logits", dtype, out, "NC"),))
+    return Lowered(serialize(model), "", (TensorSpec("x", dtype, size, "NCHW"),), (TensorSpec("logits", dtype, out, "NC"),))
 
 
-def _export(program: ExportedProgram, example: torch.Tensor) -> ir.Model:
+def export(
+    program: ExportedProgram,
+    inputs: tuple[torch.Tensor, ...],
+    *,
+    names: tuple[tuple[str, ...], tuple[str, ...]] = (("x",), ("logits",)),
+    opset: int | None = None,
+) -> ir.Model:
+    """The exporter, without its chatter, and with these names of inputs and outputs; None takes its own opset."""
     exporter = logging.getLogger("torch.onnx")
     level = exporter.level
     exporter.setLevel(logging.ERROR)
@@ -65,17 +72,24 @@ def _export(program: ExportedProgram, example: torch.Tensor) -> ir.Model:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             exported = torch.onnx.export(
-                program, (example,), dynamo=True, external_data=False, verbose=False, input_names=["x"], output_names=["logits"]
+                program,
+                inputs,
+                dynamo=True,
+                external_data=False,
+                verbose=False,
+                opset_version=opset,
+                input_names=list(names[0]),
+                output_names=list(names[1]),
             )
     finally:
         exporter.setLevel(level)
-    model = exported.model
-    model.graph.inputs[0].name = "x"
-    model.graph.outputs[0].name = "logits"
-    return model
+    graph = exported.model.graph
+    for value, name in zip((*graph.inputs, *graph.outputs), (*names[0], *names[1]), strict=True):
+        value.name = name
+    return exported.model
 
 
-def _serialize(model: ir.Model) -> bytes:
+def serialize(model: ir.Model) -> bytes:
     """Without traces and scopes of the exporter: they hold paths of this machine."""
     model.metadata_props.clear()
     model.graph.metadata_props.clear()

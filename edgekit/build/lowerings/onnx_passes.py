@@ -15,6 +15,7 @@ __all__ = [
     "quantize_biases",
     "shift_to_uint8",
     "strip_edges",
+    "sweep",
 ]
 
 WEIGHTED = ("Conv", "Gemm", "MatMul")
@@ -42,7 +43,7 @@ def fold_pads(graph: ir.Graph) -> int:
         conv.attributes["pads"] = ir.AttrInt64s("pads", new)
         conv.replace_input_with(0, pad.inputs[0])
         count += 1
-    _sweep(graph)
+    sweep(graph)
     return count
 
 
@@ -78,7 +79,7 @@ def pool_globally(graph: ir.Graph) -> int:
         pool = ir.node("GlobalAveragePool", [node.inputs[0]], name=node.name)
         _substitute(graph, node, pool)
         count += 1
-    _sweep(graph)
+    sweep(graph)
     return count
 
 
@@ -114,7 +115,7 @@ def quantize_biases(graph: ir.Graph) -> int:
         graph.insert_before(node, dequantize)
         node.replace_input_with(2, dequantize.outputs[0])
         count += 1
-    _sweep(graph)
+    sweep(graph)
     return count
 
 
@@ -137,7 +138,7 @@ def shift_to_uint8(graph: ir.Graph) -> int:
             node.attributes.pop("output_dtype", None)
             node.outputs[0].dtype = ir.DataType.UINT8
         count += 1
-    _sweep(graph)
+    sweep(graph)
     return count
 
 
@@ -164,7 +165,7 @@ def clamp_integers(graph: ir.Graph) -> int:
         ]
         _substitute(graph, quantize, ir.node("Clip", [moved, *limits], name=f"{base}_clamp"))
         count += 1
-    _sweep(graph)
+    sweep(graph)
     return count
 
 
@@ -181,7 +182,7 @@ def pad_integers(graph: ir.Graph) -> int:
         inputs = [source.inputs[0], pad.inputs[1], value, *pad.inputs[3:]]
         _substitute(graph, quantize, ir.node("Pad", inputs, attributes=dict(pad.attributes), name=pad.name))
         count += 1
-    _sweep(graph)
+    sweep(graph)
     return count
 
 
@@ -232,7 +233,7 @@ def strip_edges(graph: ir.Graph) -> int:
         integer.shape = value.shape
         graph.outputs[index] = integer
         count += 1
-    _sweep(graph)
+    sweep(graph)
     return count
 
 
@@ -272,7 +273,7 @@ def _substitute(graph: ir.Graph, old: ir.Node, new: ir.Node) -> None:
     ir.convenience.replace_nodes_and_values(graph, old, [old], [new], [old.outputs[0]], [new.outputs[0]])
 
 
-def _sweep(graph: ir.Graph) -> None:
+def sweep(graph: ir.Graph) -> None:
     """Remove nodes and initializers that nothing reads."""
     outputs = {id(v) for v in graph.outputs}
     for node in reversed(graph):

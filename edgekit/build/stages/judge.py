@@ -14,6 +14,7 @@ from edgekit.bench.local import measure
 from edgekit.build.artifact import Artifact
 from edgekit.build.data import Dataset
 from edgekit.build.facts import read_facts
+from edgekit.build.likeness import check_alike
 from edgekit.build.photos import Photos
 from edgekit.build.pipeline import Progress
 from edgekit.build.stages.export import PROGRAM
@@ -94,8 +95,6 @@ class Judge:
 
     def _check_floats(self, source: Artifact, judging: Dataset) -> dict[str, dict[str, float]]:
         """Payload, or pair of payloads -> how alike they are to the float network, or to each other."""
-        from edgekit.build.gates import check_alike
-
         facts = read_facts(self.program.path)
         photos = judging.take(ALIKE_LIMIT, self.photos.seed)
         size = {"resolution_px": facts.resolution_px, "resize_px": facts.resize_px}

@@ -11,11 +11,11 @@ import numpy as np
 
 from edgekit.bench.judged import EngineResult, judge
 from edgekit.build.artifact import Artifact
+from edgekit.build.likeness import Likeness, best_of, check_alike
 from edgekit.build.pipeline import Progress
 from edgekit.build.stages.answer import FLOAT, read_answers
 from edgekit.build.stages.judge import REPORT
 from edgekit.build.text.facts import EMBEDDING, read_text_facts
-from edgekit.build.text.likeness import best_of, check_likeness, likeness
 from edgekit.build.text.running import PayloadRunner
 from edgekit.spec import codec
 from edgekit.spec.bundle import BundleReader, open_bundle
@@ -60,7 +60,8 @@ class JudgeText:
         wanted, found = read_answers(self.reference.path), read_answers(self.answers.path)
         float_logits = wanted.logits[FLOAT]
         best = best_of(float_logits, embeds=embeds)
-        engines, distances, latency_ms = {}, {}, {}
+        alike: dict[str, Likeness] = {}
+        engines, latency_ms = {}, {}
         with open_bundle(source.path) as reader:
             payloads = reader.manifest.payloads
             for i, payload in enumerate(payloads):
@@ -70,18 +71,13 @@ class JudgeText:
                     latency_ms[payload.id] = _latency_ms(payload, runner)
                 result = EngineResult(payload.id, payload.precision, payload.placement.delegate, True, worst)
                 given = found.logits[payload.id]
-                near = likeness(given, float_logits, embeds=embeds)
-                check_likeness(near, a=payload.id, b="the float network", trained=trained)
-                distances[payload.id] = asdict(near)
+                alike |= check_alike({payload.id: given}, reference=float_logits, trained=trained, embeds=embeds, of="texts")
                 # Judged by its best answers, which for an embedding are no outputs.
                 picked = np.eye(max(float_logits.shape[1], len(best)))[best_of(given, embeds=embeds)]
                 engines[payload.id] = codec.to_json(judge(result, picked, wanted.labels, best))
-        names = [payload.id for payload in payloads if payload.precision == "int8"]
-        for i, a in enumerate(names):
-            for b in names[i + 1 :]:
-                near = likeness(found.logits[a], found.logits[b], embeds=embeds)
-                check_likeness(near, a=a, b=b, trained=trained)
-                distances[f"{a}/{b}"] = asdict(near)
+        int8 = {payload.id: found.logits[payload.id] for payload in payloads if payload.precision == "int8"}
+        alike |= check_alike(int8, trained=trained, embeds=embeds, of="texts")
+        distances = {name: asdict(each) for name, each in alike.items()}
         report = {"verify": {"engines": engines}, "latency_ms": latency_ms, "likeness": distances}
         (out / REPORT).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 

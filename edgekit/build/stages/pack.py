@@ -12,10 +12,10 @@ import numpy as np
 from edgekit.build.artifact import Artifact
 from edgekit.build.facts import Facts, read_facts
 from edgekit.build.goldens import golden_images
+from edgekit.build.likeness import INT8_TOLERANCE
 from edgekit.build.photos import Photos
 from edgekit.build.pipeline import Progress
 from edgekit.build.stages.lower import read_payload
-from edgekit.build.stages.pack_text import INT8_TOLERANCE
 from edgekit.build.user_code import first_line
 from edgekit.runtime import engines
 from edgekit.runtime.pixels import apply_table, make_table

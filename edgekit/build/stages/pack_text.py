@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from edgekit.build.artifact import Artifact
+from edgekit.build.likeness import INT8_TOLERANCE
 from edgekit.build.pipeline import Progress
 from edgekit.build.stages.lower import read_payload
 from edgekit.build.stages.lower_text import RUNG
@@ -23,9 +24,7 @@ from edgekit.spec.manifest import FORMAT, GoldenInputs, GoldenOutputs, Manifest,
 __all__ = ["PackText"]
 
 TOLERANCE = {"fp32": 1e-3, "fp16": 2e-2}
-INT8_TOLERANCE = 0.1
-"""Shares of the largest golden output. An activation that lies between two steps may be rounded otherwise on another processor,
-and what follows with it."""
+"""Shares of the largest golden output; INT8 has `INT8_TOLERANCE`."""
 
 TOKENIZER, VOCABULARY, EXAMPLES = "tokenizer/tokenizer.json", "tokenizer/vocab.txt", "tokenizer/examples.json"
 GOLDENS_EACH = 4

@@ -7,10 +7,8 @@ import numpy as np
 from edgekit.bench.stats import share_interval
 from edgekit.build.artifact import Artifact
 from edgekit.build.chains import PLACEHOLDER
-from edgekit.build.delivery import deliver, rows_of
-from edgekit.build.findings import not_kept, write_findings
-from edgekit.build.goal import check_host_goal
-from edgekit.build.guard import Verdict, check_enough, guard
+from edgekit.build.finishing import check_guardable, finish
+from edgekit.build.guard import Verdict, guard
 from edgekit.build.outcome import GradedNetwork
 from edgekit.build.pipeline import Observe, Stage, check
 from edgekit.build.preparing import SOURCE, Walk
@@ -71,31 +69,20 @@ def build_text(request: BuildRequest, *, observe: Observe = lambda event: None) 
         verdict = guard(subject, request.compression, walk_with=walker.telling, observe=observe)
     made = chains.bundle(checkpoint, walk) if verdict is None else verdict.made
     report = chains.judge(checkpoint, made, walk)
-    rows, more = rows_of(made.bundle.path, report.path)
     if request.max_latency_ms is not None and request.target.kind != "host":
         notes.append("--max-latency-ms was not checked: what a network that reads text takes on a device is not predicted")
-    check_host_goal(request, rows)
-    sensitivities = _sensitivities(chains, checkpoint, verdict, walk)
-    graded = _graded(chains, checkpoint, walk)
-    digest = deliver(made.bundle.path, request.out, as_zip=request.zip)
-    result = BuildResult(
-        bundle=request.out,
-        digest=digest,
-        model=request.model.name,
-        target=request.target.name,
-        seconds=time.monotonic() - begun,
-        stages=tuple(walker.runs.values()),
-        payloads=rows,
-        notes=(*notes, *more),
-        networks=graded,
-        guarded=None if verdict is None else verdict.guarded,
-        sensitivities=sensitivities,
+    return finish(
+        request,
+        made,
+        report.path,
+        walker=walker,
+        begun=begun,
+        notes=notes,
+        networks=_graded(chains, checkpoint, walk),
+        verdict=verdict,
+        sensitivities=_sensitivities(chains, checkpoint, verdict, walk),
+        with_findings=chains.splits is not None,
     )
-    if chains.splits is not None:
-        write_findings(result)
-    if result.guarded is not None and not result.guarded.chosen.kept:
-        raise not_kept(result)
-    return result
 
 
 def fit_text(request: BuildRequest, *, observe: Observe = lambda event: None) -> FitResult:
@@ -126,14 +113,8 @@ def fit_text(request: BuildRequest, *, observe: Observe = lambda event: None) ->
 
 def _check(chains: TextChains) -> None:
     """What can be refused before anything slow."""
-    wish = chains.request.compression
-    if wish.max_drop_pp is None or chains.splits is None:
-        return
-    if "int8" not in chains.request.precisions:
-        raise InputError(
-            "there is no INT8 payload to guard", where="--max-drop", fix="add int8 to --precision", code="max-drop-precision"
-        )
-    check_enough(len(chains.splits.open().tune), wish.max_drop_pp, place=chains.splits.folder.path)
+    if chains.request.compression.max_drop_pp is not None and chains.splits is not None:
+        check_guardable(chains.request, tune=len(chains.splits.open().tune), place=chains.splits.folder.path)
 
 
 def _graded(chains: TextChains, checkpoint: Artifact, walk: Walk) -> tuple[GradedNetwork, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from edgekit.bench.promise import Promise
 from edgekit.build.artifact import Artifact
 from edgekit.build.chains import Bundled
+from edgekit.build.likeness import check_alike
 from edgekit.build.preparing import Walk
 from edgekit.build.recipe import Recipe
 from edgekit.build.repairs import Repair, Step, noisiest
@@ -15,7 +16,6 @@ from edgekit.build.stages.answer_text import AnswerText, AnswerTextBundle
 from edgekit.build.stages.fit_text import ROUNDED_TRAINING, TrainRoundedText
 from edgekit.build.stages.sense_text import SenseText
 from edgekit.build.text.chains import TextChains
-from edgekit.build.text.likeness import check_likeness, likeness
 from edgekit.build.text.splits import TextSplits
 from edgekit.build.verdicts import promises
 
@@ -65,11 +65,7 @@ class GuardedTexts:
         reference = read_answers(walk("float", (AnswerText(self.splits, "tune"),), self.checkpoint).path)
         asked = walk(repair.name, (AnswerTextBundle(self.checkpoint, self.splits, "tune"),), made.bundle)
         answers = _int8(read_answers(asked.path))
-        names = sorted(answers.logits)
-        for i, a in enumerate(names):
-            for b in (FLOAT, *names[i + 1 :]):
-                other = reference.logits[FLOAT] if b == FLOAT else answers.logits[b]
-                check_likeness(likeness(answers.logits[a], other, embeds=False), a=a, b=b, trained=False)
+        check_alike(answers.logits, reference=reference.logits[FLOAT], of="texts")
         return made, promises(reference, answers)
 
 

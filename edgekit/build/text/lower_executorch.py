@@ -26,12 +26,12 @@ from torch.export import ExportedProgram
 # Importing it registers the quantized operators.
 import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401  isort:skip
 
-from edgekit.build.lowerings.executorch import _half_weights
+from edgekit.build.lowerings.executorch import half_weights
 from edgekit.build.text.integers import Exportable, Grid, grids_of, names_by_weight
 from edgekit.build.text.lower_ranges import Range, linear_nodes, measure
 from edgekit.build.text.lowered import TextLowered, bucket, check, check_all, example, unsupported
 
-__all__ = ["NAME", "SUFFIX", "TOOLS", "lower", "method_of", "weights_of"]
+__all__ = ["NAME", "SUFFIX", "TOOLS", "lower", "method_of", "weights_of", "with_integers"]
 
 NAME = "executorch"
 SUFFIX = ".pte"
@@ -84,7 +84,7 @@ def lower(
         if precision == "fp16":
             program = _halved(program)
         elif grids:
-            program = _quantized(program, plain, grids, ranges, precision=precision)
+            program = with_integers(program, plain, grids, ranges, precision=precision)
         programs[method_of(n)] = program
     outputs = int(next(iter(programs.values())).module(check_guards=False)(*example(tokens[0])).shape[1])
     buckets = tuple(bucket(n, method=method_of(n), names=EDGES, ids_dtype="int64", outputs=outputs) for n in tokens)
@@ -130,7 +130,7 @@ def _half_of(value: object) -> object:
     return torch.float16 if value is torch.float32 else value
 
 
-def _quantized(
+def with_integers(
     program: ExportedProgram,
     plain: Exportable,
     grids: Mapping[str, Grid],
@@ -206,6 +206,6 @@ def _round_result(graph: fx.GraphModule, node: fx.Node, grid: tuple[float, int])
 
 
 def _lower(programs: dict[str, ExportedProgram]) -> bytes:
-    with _half_weights():
+    with half_weights():
         lowered = to_edge_transform_and_lower(programs, partitioner=[XnnpackPartitioner()])
     return bytes(lowered.to_executorch().buffer)

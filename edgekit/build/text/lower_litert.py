@@ -26,11 +26,11 @@ import torch
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.tools import flatbuffer_utils
 
-from edgekit.build.lowerings.litert import _quiet
+from edgekit.build.lowerings.litert import quiet
 from edgekit.build.text.integers import Exportable, Grid, fingerprint, grids_of, names_by_weight
 from edgekit.build.text.lowered import TextLowered, bucket, check, check_all, example, unsupported
 
-__all__ = ["NAME", "SUFFIX", "TOOLS", "lower", "signature_of", "weights_of"]
+__all__ = ["NAME", "SUFFIX", "TOOLS", "lower", "signature_of", "store_integers", "weights_of"]
 
 NAME = "litert"
 SUFFIX = ".tflite"
@@ -81,7 +81,7 @@ def lower(
     integer = precision.startswith("int8")
     model = _convert(plain, tokens, table="int8" if integer else "float")
     if integer:
-        _store_integers(model, plain, grids_of(plain, float_layers=float_layers), precision=precision)
+        store_integers(model, plain, grids_of(plain, float_layers=float_layers), precision=precision)
     elif precision == "fp16":
         _store_halves(model)
     outputs = int(model.subgraphs[0].tensors[model.subgraphs[0].outputs[0]].shape[1])
@@ -106,13 +106,13 @@ def _convert(plain: Exportable, tokens: tuple[int, ...], *, table: str) -> Any:
     for n in tokens:
         form = plain.form(tokens=n, norm="native", table=table)
         converter = converter.signature(signature_of(n), form, example(n, ids_dtype=torch.int32))
-    with _quiet(), tempfile.TemporaryDirectory() as folder:
+    with quiet(), tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
         converter.convert().export(str(path))
         return flatbuffer_utils.read_model_from_bytearray(bytearray(path.read_bytes()))
 
 
-def _store_integers(model: Any, plain: Exportable, grids: dict[str, Grid], *, precision: str) -> None:
+def store_integers(model: Any, plain: Exportable, grids: dict[str, Grid], *, precision: str) -> None:
     """`FULLY_CONNECTED(x, W, b)` -> the same with int8 W and a scale for each row, or with `DEQUANTIZE(W)` of it."""
     names = names_by_weight(plain.linears())
     layers: dict[int, str] = {}

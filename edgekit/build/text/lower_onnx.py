@@ -12,7 +12,6 @@ Narrow layers of an `int8` payload (`LEAST_COLUMNS`) compute in float32 as well,
 costs more than their integer product saves.
 """
 
-import logging
 import warnings
 from collections.abc import Collection, Sequence
 
@@ -21,6 +20,8 @@ import onnx
 import onnx_ir as ir
 import torch
 
+from edgekit.build.lowerings.onnx import export, serialize
+from edgekit.build.lowerings.onnx_passes import sweep
 from edgekit.build.text import lower_onnx_passes as passes
 from edgekit.build.text.integers import Exportable, grids_of, names_by_weight
 from edgekit.build.text.lower_ranges import measure
@@ -110,55 +111,27 @@ def _quantize(
             passes.store_integers(graph, node, grid, name=name)
         done.add(name)
     check_all(done, grids, engine=NAME, precision=precision)
-    passes.sweep(graph)
+    sweep(graph)
 
 
 def _export(plain: Exportable, table: str, length: int) -> ir.Model:
-    form = plain.form(tokens=None, norm="native", table=table)
     inputs = example(length)
     any_length = {1: torch.export.Dim.DYNAMIC}
-    exporter = logging.getLogger("torch.onnx")
-    level = exporter.level
-    exporter.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            program = torch.export.export(form, inputs, dynamic_shapes=(any_length, any_length), strict=False)
-            exported = torch.onnx.export(
-                program,
-                inputs,
-                dynamo=True,
-                external_data=False,
-                verbose=False,
-                opset_version=OPSET,
-                input_names=list(EDGES[:2]),
-                output_names=[EDGES[2]],
-            )
-    finally:
-        exporter.setLevel(level)
-    graph = exported.model.graph
-    for value, name in zip((*graph.inputs, *graph.outputs), EDGES, strict=True):
-        value.name = name
-    for value in graph.inputs:
+    form = plain.form(tokens=None, norm="native", table=table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(form, inputs, dynamic_shapes=(any_length, any_length), strict=False)
+    model = export(program, inputs, names=(EDGES[:2], EDGES[2:]), opset=OPSET)
+    for value in model.graph.inputs:
         value.shape = ir.Shape([1, "tokens"])
-    return exported.model
+    return model
 
 
 def _serialize(model: ir.Model) -> bytes:
-    """Without traces and scopes of the exporter, which hold paths of this machine, and its own names of lengths."""
-    graph = model.graph
-    edges = {id(v) for v in (*graph.inputs, *graph.outputs)}
-    model.metadata_props.clear()
-    graph.metadata_props.clear()
-    for node in graph:
-        node.metadata_props.clear()
-        node.doc_string = None
+    """Without the exporter's own names of lengths."""
+    edges = {id(v) for v in (*model.graph.inputs, *model.graph.outputs)}
+    for node in model.graph:
         for value in node.outputs:
-            value.metadata_props.clear()
             if id(value) not in edges:
                 value.shape = value.type = None
-    for value in (*graph.inputs, *graph.outputs, *graph.initializers.values()):
-        value.metadata_props.clear()
-    graph.name = "edgekit"
-    model.producer_name, model.producer_version = "edgekit", ""
-    return bytes(ir.to_proto(model).SerializeToString(deterministic=True))
+    return serialize(model)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from edgekit.build.lowerings.onnx_passes import sweep
 from edgekit.build.text.integers import Grid, fingerprint
 from edgekit.build.text.lower_ranges import Range
 
@@ -20,7 +21,6 @@ __all__ = [
     "quantize_dynamically",
     "quantize_statically",
     "store_integers",
-    "sweep",
 ]
 
 FLOAT, FLOAT16 = ir.DataType.FLOAT, ir.DataType.FLOAT16
@@ -144,16 +144,6 @@ def halve_weights(graph: ir.Graph) -> int:
                 node.replace_input_with(use.idx, cast)
     sweep(graph)
     return len(found)
-
-
-def sweep(graph: ir.Graph) -> None:
-    """Remove nodes and constants that nothing reads."""
-    outputs = {id(v) for v in graph.outputs}
-    for node in reversed(graph):
-        if all(not v.uses() and id(v) not in outputs for v in node.outputs):
-            graph.remove(node, safe=True)
-    for name in [n for n, v in graph.initializers.items() if not v.uses() and id(v) not in outputs]:
-        del graph.initializers[name]
 
 
 def constant(value: ir.Value) -> np.ndarray:

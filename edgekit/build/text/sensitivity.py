@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from edgekit.build.likeness import best_of
 from edgekit.build.pipeline import Progress
 from edgekit.build.sensitivity_rows import Sensitivity
 from edgekit.build.text.integers import grid_of
-from edgekit.build.text.likeness import best_of
 from edgekit.build.text.plain import Plain
 
 __all__ = ["sensitivities"]
