@@ -136,12 +136,13 @@ def check_host_goal(request: BuildRequest, rows: tuple[PayloadRow, ...]) -> None
     times = {f"{row.engine} {row.precision}": row.latency_ms_here for row in rows if row.latency_ms_here is not None}
     if request.max_latency_ms is None or request.target.kind != "host" or not times:
         return
+    smaller = "--tokens" if request.model.reads_text else "--resolution"
     fastest = min(times, key=lambda name: times[name])
     if times[fastest] > request.max_latency_ms:
         raise GoalError(
             f"{request.max_latency_ms:g} ms is not met here: the fastest payload, {fastest}, takes {times[fastest]:.3g} ms "
             "(median, one thread)",
             where="--max-latency-ms",
-            fix=f"raise it to {times[fastest]:.3g}, or build with a smaller --resolution or --model",
+            fix=f"raise it to {times[fastest]:.3g}, or build with a smaller {smaller} or --model",
             code="latency",
         )

@@ -35,7 +35,7 @@ def show(screen: Screen, bundle: Path) -> None:
     from edgekit.cli.figures import points
 
     screen.table(
-        ("layer", "kind", "SNR, dB", "disagrees, pp", "drop, pp", "photos", "node"),
+        ("layer", "kind", "SNR, dB", "disagrees, pp", "drop, pp", "examples", "node"),
         [
             (
                 row.module,
@@ -48,7 +48,7 @@ def show(screen: Screen, bundle: Path) -> None:
             )
             for row in rows
         ],
-        right=("SNR, dB", "disagrees, pp", "drop, pp", "photos"),
+        right=("SNR, dB", "disagrees, pp", "drop, pp", "examples"),
     )
     screen.line("each layer quantized alone, the others in float, simulated; measured when the bundle was built")
 

@@ -104,12 +104,12 @@ def compression(told: dict[str, Any], *, student: "ModelSource") -> Compression:
 
 
 def print_networks(screen: Screen, networks: "tuple[GradedNetwork, ...]") -> None:
-    """The float networks on photos that no training saw."""
+    """The float networks on photos or texts that no training saw."""
     from edgekit.cli.figures import percent
 
     if networks:
         screen.table(
-            ("float network", "top-1", "95 %", "photos", "parameters", "MACs"),
+            ("float network", "top-1", "95 %", "examples", "parameters", "MACs"),
             [
                 (
                     network.name,
@@ -121,7 +121,7 @@ def print_networks(screen: Screen, networks: "tuple[GradedNetwork, ...]") -> Non
                 )
                 for network in networks
             ],
-            right=("top-1", "photos", "parameters", "MACs"),
+            right=("top-1", "examples", "parameters", "MACs"),
         )
 
 

@@ -85,6 +85,11 @@ def test_the_line_that_is_not_utf8_is_named(tmp_path):
     assert error.where.endswith("t.csv:3")
 
 
+def test_a_file_of_another_encoding_is_told_by_its_mark(tmp_path):
+    (tmp_path / "t.csv").write_bytes("text,label\nfine,a\n".encode("utf-16"))
+    assert "utf16" in refused(tmp_path / "t.csv", "data-text", "not UTF-8").fix
+
+
 def test_the_line_after_a_text_of_two_lines_is_counted_right(tmp_path):
     assert refused(write(tmp_path / "t.csv", ['"two\nlines",a', "ho,"]), "data-text", "without").where.endswith(":4")
 

@@ -1,5 +1,6 @@
 """Texts for training and for judging: a CSV with a column `text` and one of classes, or a folder with two of them."""
 
+import codecs
 import csv
 import dataclasses
 import hashlib
@@ -15,6 +16,7 @@ __all__ = ["TextParts", "Texts", "open_text_splits", "open_texts", "text_split_f
 
 _TEXT_COLUMNS = ("text",)
 _CLASS_COLUMNS = ("label", "category")
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _FIX = "give a CSV in UTF-8 with the columns `text` and `label` (or `category`), or a folder with train.csv and validation.csv"
 
 
@@ -196,7 +198,7 @@ def _rows(file: Path) -> list[tuple[int, list[str]]]:
         raise InputError(
             f"not UTF-8: byte 0x{data[error.start]:02x} in line {line}",
             where=f"{file}:{line}",
-            fix="save the file as UTF-8 (iconv -f latin1 -t utf8)",
+            fix=f"save the file as UTF-8 (iconv -f {'utf16' if data[:2] in _UTF16 else 'latin1'} -t utf8)",
             code="data-text",
         ) from None
     rows, begun = [], 1
