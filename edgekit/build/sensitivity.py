@@ -29,7 +29,7 @@ from edgekit.build.recipe import Recipe
 from edgekit.build.sensitivity_rows import Sensitivity, guilty
 from edgekit.build.walk import linears
 
-__all__ = ["guilty", "sensitivities"]
+__all__ = ["Run", "Trial", "after", "call", "guilty", "row_of", "sensitivities"]
 
 aten = torch.ops.aten
 
@@ -61,7 +61,7 @@ def sensitivities(
 
 
 @dataclass(frozen=True, slots=True)
-class _Trial:
+class Trial:
     """One layer to quantize.
 
     Attributes:
@@ -97,7 +97,7 @@ def _measured(
     found: list[list[Tensor]] = [[] for _ in trials]
     parts = photos.split(size)
     for i, part in enumerate(parts):
-        run = _Run(graph, part)
+        run = Run(graph, part)
         exact.append(run.outputs())
         for j, (trial, into) in enumerate(zip(trials, found, strict=True)):
             into.append(run.outputs(trial))
@@ -106,12 +106,12 @@ def _measured(
     names = modules_of(trial.layer for trial in trials)
     wanted = torch.cat(exact)
     return tuple(
-        _row(graph, trial, name, wanted, torch.cat(outputs), labels)
+        row_of(graph, trial, name, wanted, torch.cat(outputs), labels)
         for trial, name, outputs in zip(trials, names, found, strict=True)
     )
 
 
-class _Run:
+class Run:
     """Some photos in the float network, and again from a layer on."""
 
     def __init__(self, graph: fx.GraphModule, photos: Tensor) -> None:
@@ -124,9 +124,9 @@ class _Run:
             elif node.op == "get_attr":
                 self.values[node] = attribute(graph, node.target)
             elif node.op == "call_function":
-                self.values[node] = _call(node, self.values)
+                self.values[node] = call(node, self.values)
 
-    def outputs(self, trial: _Trial | None = None) -> Tensor:
+    def outputs(self, trial: Trial | None = None) -> Tensor:
         """(n, classes) of the float network, or with one layer quantized."""
         values = self.values
         if trial is not None:
@@ -134,18 +134,18 @@ class _Run:
             if trial.weights is not None:
                 weight = trial.layer.args[1]
                 values[weight] = trial.weights(values[weight])
-                values[trial.layer] = _call(trial.layer, values)
+                values[trial.layer] = call(trial.layer, values)
                 values[weight] = self.values[weight]  # another layer may share it
             for node in trial.rest:
                 if node is not trial.layer or trial.weights is None:
-                    values[node] = _call(node, values)
+                    values[node] = call(node, values)
                 if node is trial.end and trial.result is not None:
                     values[node] = trial.result(values[node])
         value = self.end.args[0]
         return values[value[0] if isinstance(value, tuple | list) else value]
 
 
-def _call(node: fx.Node, values: dict[fx.Node, Any]) -> Any:
+def call(node: fx.Node, values: dict[fx.Node, Any]) -> Any:
     """One operator; what it would change in place stays as it is for those who read it later."""
     args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda n: values[n])
     if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
@@ -153,7 +153,7 @@ def _call(node: fx.Node, values: dict[fx.Node, Any]) -> Any:
     return node.target(*args, **kwargs)
 
 
-def _trials(graph: fx.GraphModule, prepared: fx.GraphModule) -> tuple[_Trial, ...]:
+def _trials(graph: fx.GraphModule, prepared: fx.GraphModule) -> tuple[Trial, ...]:
     modules = dict(prepared.named_modules(remove_duplicate=False))
     order = {node: i for i, node in enumerate(graph.graph.nodes)}
     trials = []
@@ -165,11 +165,12 @@ def _trials(graph: fx.GraphModule, prepared: fx.GraphModule) -> tuple[_Trial, ..
             end, end_twin = next(iter(layer.users)), next(iter(twin.users))
         results = [modules[user.target] for user in end_twin.users if user.op == "call_module"]
         result = next((module for module in results if isinstance(module, ObserverBase)), None)
-        trials.append(_Trial(layer, weights, end, result, _after(layer, order)))
+        trials.append(Trial(layer, weights, end, result, after(layer, order)))
     return tuple(trials)
 
 
-def _after(layer: fx.Node, order: dict[fx.Node, int]) -> tuple[fx.Node, ...]:
+def after(layer: fx.Node, order: dict[fx.Node, int]) -> tuple[fx.Node, ...]:
+    """Nodes that a layer's value reaches, in the order of the graph."""
     found, waiting = {layer}, [layer]
     while waiting:
         for user in waiting.pop().users:
@@ -179,8 +180,8 @@ def _after(layer: fx.Node, order: dict[fx.Node, int]) -> tuple[fx.Node, ...]:
     return tuple(sorted(found, key=lambda node: order[node]))
 
 
-def _row(
-    graph: fx.GraphModule, trial: _Trial, module: str, exact: Tensor, noisy: Tensor, labels: Sequence[int] | None
+def row_of(
+    graph: fx.GraphModule, trial: Trial, module: str, exact: Tensor, noisy: Tensor, labels: Sequence[int] | None
 ) -> Sensitivity:
     """(n, classes) of the float network and with one layer quantized -> the row of that layer."""
     layer = trial.layer

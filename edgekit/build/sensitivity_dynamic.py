@@ -12,10 +12,9 @@ from edgekit.build.layer_names import modules_of
 from edgekit.build.pipeline import Progress
 from edgekit.build.programs import one_thread
 from edgekit.build.quantize_dynamic import folded, linear_nodes
-from edgekit.build.sensitivity import _after, _call, _row, _Run, _Trial
+from edgekit.build.sensitivity import Run, Trial, after, call, row_of
 from edgekit.build.sensitivity_rows import Sensitivity
-from edgekit.build.text.integers import grid_of
-from edgekit.build.text.sensitivity import _rounded_rows
+from edgekit.build.text.integers import grid_of, rounded_rows
 
 __all__ = ["dynamic_sensitivities"]
 
@@ -44,10 +43,10 @@ def dynamic_sensitivities(
     exact: list[Tensor] = []
     noisy: list[list[Tensor]] = [[] for _ in nodes]
     with one_thread(), torch.inference_mode():
-        trials = [_Trial(node, _rounded, node, None, _after(node, order)) for node in nodes]
+        trials = [Trial(node, _rounded, node, None, after(node, order)) for node in nodes]
         weights = [_rounded(attribute(graph, node.args[1].target)) for node in nodes]
         for i, photo in enumerate(photos.split(1)):
-            run = _Run(graph, photo)
+            run = Run(graph, photo)
             exact.append(run.outputs())
             for trial, weight, into in zip(trials, weights, noisy, strict=True):
                 into.append(_outputs(run, trial, weight))
@@ -56,7 +55,7 @@ def dynamic_sensitivities(
         return tuple(
             # One photo is many rows to a layer, and all of them are its work.
             replace(
-                _row(graph, trial, name, wanted, torch.cat(outputs), labels),
+                row_of(graph, trial, name, wanted, torch.cat(outputs), labels),
                 macs=trial.layer.meta["val"].numel() * weight.shape[1],
             )
             for trial, weight, name, outputs in zip(trials, weights, modules_of(nodes), noisy, strict=True)
@@ -67,14 +66,14 @@ def _rounded(weight: Tensor) -> Tensor:
     return torch.from_numpy(grid_of(weight).real())
 
 
-def _outputs(run: _Run, trial: _Trial, weight: Tensor) -> Tensor:
+def _outputs(run: Run, trial: Trial, weight: Tensor) -> Tensor:
     """(1, classes) with one layer in dynamic INT8."""
     values, layer = dict(run.values), trial.layer
     bias = values[layer.args[2]] if len(layer.args) > 2 and layer.args[2] is not None else None
-    values[layer] = nn.functional.linear(_rounded_rows(values[layer.args[0]]), weight, bias)
+    values[layer] = nn.functional.linear(rounded_rows(values[layer.args[0]]), weight, bias)
     for node in trial.rest:
         if node is not layer:
-            values[node] = _call(node, values)
+            values[node] = call(node, values)
     value = run.end.args[0]
     found: Tensor = values[value[0] if isinstance(value, tuple | list) else value]
     return found

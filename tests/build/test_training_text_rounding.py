@@ -7,8 +7,8 @@ from token_toys import FACTS, VOCABULARY, plan, reader, token_lesson
 from torch import nn
 from training_toys import equal
 
-from edgekit.build.text.fake import rounded, rounded_rows, rounded_weight, train_rounded
-from edgekit.build.text.integers import grid_of
+from edgekit.build.text.fake import rounded, train_rounded
+from edgekit.build.text.integers import grid_of, rounded_rows, rounded_weight
 from edgekit.build.training.evaluate import evaluate
 from edgekit.build.training.trainer import train
 from edgekit.spec.errors import UnknownName

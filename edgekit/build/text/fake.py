@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from edgekit.build.pipeline import Progress
-from edgekit.build.text.integers import LEAST_SCALE, STEPS
+from edgekit.build.text.integers import rounded_rows, rounded_weight
 from edgekit.build.text.mobilebert import Narrow
 from edgekit.build.text.network import TextNetwork
 from edgekit.build.training.lesson import Lesson, Trained
@@ -27,30 +27,10 @@ from edgekit.build.training.trainer import train
 from edgekit.build.training.trial import undisturbed
 from edgekit.spec.errors import UnknownName
 
-__all__ = ["rounded", "rounded_rows", "rounded_weight", "train_rounded"]
+__all__ = ["rounded", "train_rounded"]
 
 _LEAST_GAMMA = 1e-6
 """Below it a channel of a norm is off: what stood behind it cannot be found again, and does not matter."""
-
-
-def rounded_weight(weight: Tensor) -> Tensor:
-    """(rows, columns) float32 -> the same on the grid of `integers.grid_of`; gradients pass as if nothing had happened."""
-    real = weight.detach()
-    scale = (real.abs().amax(1, keepdim=True) / STEPS).clamp_min(LEAST_SCALE)
-    return weight + ((real / scale).round().clamp(-STEPS, STEPS) * scale - real)
-
-
-def rounded_rows(x: Tensor) -> Tensor:
-    """(..., columns) float32 -> the same, each row on an int8 grid of its own with a zero point; gradients pass.
-
-    The grid reaches from the least to the greatest value of the row, zero included, as in XNNPACK's qd8.
-    """
-    real = x.detach()
-    low, high = real.amin(-1, keepdim=True).clamp_max(0), real.amax(-1, keepdim=True).clamp_min(0)
-    scale = ((high - low) / 255).clamp_min(torch.finfo(real.dtype).tiny)
-    zero = (-128 - low / scale).round()
-    steps = ((real / scale).round() + zero).clamp(-128, 127)
-    return x + ((steps - zero) * scale - real)
 
 
 class _RoundedLinear(nn.Module):

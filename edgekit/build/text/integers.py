@@ -26,6 +26,8 @@ __all__ = [
     "grids_of",
     "matched",
     "names_by_weight",
+    "rounded_rows",
+    "rounded_weight",
     "snap",
 ]
 
@@ -102,6 +104,26 @@ def grid_of(weight: torch.Tensor) -> Grid:
     scales = np.maximum(np.abs(real).max(axis=1) / np.float32(STEPS), np.float32(LEAST_SCALE))
     steps = np.rint(real / scales[:, None])
     return Grid(np.clip(steps, -STEPS, STEPS).astype(np.int8), scales.astype(np.float32))
+
+
+def rounded_weight(weight: torch.Tensor) -> torch.Tensor:
+    """(rows, columns) float32 -> the same on the grid of `grid_of`; gradients pass as if nothing had happened."""
+    real = weight.detach()
+    scale = (real.abs().amax(1, keepdim=True) / STEPS).clamp_min(LEAST_SCALE)
+    return weight + ((real / scale).round().clamp(-STEPS, STEPS) * scale - real)
+
+
+def rounded_rows(x: torch.Tensor) -> torch.Tensor:
+    """(..., columns) float32 -> the same, each row on an int8 grid of its own with a zero point; gradients pass.
+
+    The grid reaches from the least to the greatest value of the row, zero included, as in XNNPACK's qd8.
+    """
+    real = x.detach()
+    low, high = real.amin(-1, keepdim=True).clamp_max(0), real.amax(-1, keepdim=True).clamp_min(0)
+    scale = ((high - low) / 255).clamp_min(torch.finfo(real.dtype).tiny)
+    zero = (-128 - low / scale).round()
+    steps = ((real / scale).round() + zero).clamp(-128, 127)
+    return x + ((steps - zero) * scale - real)
 
 
 def fingerprint(weight: np.ndarray) -> str:

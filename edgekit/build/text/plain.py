@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from edgekit.build.text.integers import grid_of
 from edgekit.build.text.network import activation
 
 __all__ = ["NORMS", "TABLES", "Affine", "Plain", "PlainLayer"]
@@ -23,8 +24,6 @@ TABLES = ("float", "int8")
 
 MASKED = 10000.0
 """What a masked score is lowered by: large for a softmax, small enough for float16."""
-
-STEPS, LEAST_SCALE = 127, 2.0**-20
 
 
 class Affine(nn.Module):
@@ -184,10 +183,9 @@ class Form(nn.Module):
         self.int8_table = int8_table
         self.register_buffer("gap", torch.zeros(1, plain.table.embedding_dim), persistent=False)
         if int8_table:
-            weight = plain.table.weight.detach()
-            scale = (weight.abs().amax(1, keepdim=True) / STEPS).clamp_min(LEAST_SCALE)
-            self.register_buffer("values", (weight / scale).round().to(torch.int8))
-            self.register_buffer("scale", scale)
+            grid = grid_of(plain.table.weight)
+            self.register_buffer("values", torch.from_numpy(grid.values))
+            self.register_buffer("scale", torch.from_numpy(grid.scales)[:, None])
 
     def forward(self, ids: Tensor, keep: Tensor) -> Tensor:
         """See `Plain.form`."""

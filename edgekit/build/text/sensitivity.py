@@ -5,12 +5,12 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from edgekit.build.likeness import best_of
 from edgekit.build.pipeline import Progress
 from edgekit.build.sensitivity_rows import Sensitivity
-from edgekit.build.text.integers import grid_of
+from edgekit.build.text.integers import grid_of, rounded_rows
 from edgekit.build.text.plain import Plain
 
 __all__ = ["sensitivities"]
@@ -67,17 +67,9 @@ def _rounded(linear: nn.Linear) -> Iterator[None]:
     """The layer in dynamic INT8, for as long as the context lasts."""
     kept = linear.weight.detach().clone()
     linear.weight.data.copy_(torch.from_numpy(grid_of(linear.weight).real()))
-    handle = linear.register_forward_pre_hook(lambda _, inputs: (_rounded_rows(inputs[0]),))
+    handle = linear.register_forward_pre_hook(lambda _, inputs: (rounded_rows(inputs[0]),))
     try:
         yield
     finally:
         handle.remove()
         linear.weight.data.copy_(kept)
-
-
-def _rounded_rows(x: Tensor) -> Tensor:
-    """(rows, columns) -> each row on the 256 steps between its least and greatest value, zero among them."""
-    low, high = x.amin(-1, keepdim=True).clamp_max(0), x.amax(-1, keepdim=True).clamp_min(0)
-    scale = ((high - low) / 255).clamp_min(2.0**-12)
-    zero = (-128 - low / scale).round().clamp(-128, 127)
-    return ((x / scale).round() + zero).clamp(-128, 127).sub(zero) * scale
