@@ -123,6 +123,18 @@ def test_a_fit_goes_on_with_a_head_of_the_same_names_only(tmp_path, splits):
     assert read_history(made.path)["fit"]["new"] == ["head.weight", "head.bias"]
 
 
+def test_only_a_student_of_random_weights_begins_with_its_teachers_words(tmp_path, splits, monkeypatch):
+    begun = []
+    monkeypatch.setattr("edgekit.build.text.start.inherit_words", lambda student, teacher: begun.append(student) or True)
+    short = dataclasses.replace(TRAINING, epochs=1)
+    teacher = run(tmp_path, FitText(splits, short), checkpoint_in(tmp_path / "start"))
+    assert not begun
+    run(tmp_path, DistillText(teacher, splits, short), checkpoint_in(tmp_path / "small", seed=1))
+    assert len(begun) == 1
+    run(tmp_path, DistillText(teacher, splits, short), teacher)
+    assert len(begun) == 1
+
+
 def test_texts_to_report_on_are_not_looked_at(tmp_path, splits):
     source = checkpoint_in(tmp_path / "start")
     parts = splits.open()

@@ -11,10 +11,9 @@ from edgekit.build.training.plan import TEXT_TRAINING, SoftLabels, Training
 from edgekit.spec.errors import InputError
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from edgekit.build.data import TextParts, Tokens
     from edgekit.build.text.facts import TextFacts
+    from edgekit.build.text.network import TextNetwork
     from edgekit.build.text.tokenizer import Tokenizer
 
 __all__ = ["DistillText", "FitText", "TrainRoundedText"]
@@ -54,6 +53,8 @@ class FitText:
 class DistillText:
     """Learn from labels and a teacher that reads the same tokens. Texts to report on are not looked at.
 
+    A student of random weights begins with its teacher's words, see `start.inherit_words`.
+
     Attributes:
         teacher: its checkpoint.
         splits: the data.
@@ -71,7 +72,7 @@ class DistillText:
     purpose: str = "distill"
 
     name: ClassVar[str] = "distill-text"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     accepts: ClassVar[str] = "checkpoint"
     returns: ClassVar[str] = "checkpoint"
     tools: ClassVar[tuple[str, ...]] = ("torch", "tokenizers", "numpy")
@@ -165,12 +166,13 @@ def _train(
     weights: str,
     progress: Progress,
     resume: Path | None,
-    teacher: "tuple[nn.Module, str] | None" = None,
+    teacher: "tuple[TextNetwork, str] | None" = None,
     soft: SoftLabels | None = None,
     unlabelled: Pinned | None = None,
 ) -> None:
     from edgekit.build.checkpoint import read_history
     from edgekit.build.text.checkpoint import read_text_checkpoint, with_text_head, write_text_checkpoint
+    from edgekit.build.text.start import inherit_words
     from edgekit.build.training.lesson import Lesson
     from edgekit.build.training.record import classes_of, entry, facts_after, merged
     from edgekit.build.training.trainer import train
@@ -181,6 +183,8 @@ def _train(
     # A head of as many classes of other names tells other things apart.
     keep = facts.names in ((), fit.classes)
     module, new = with_text_head(source.path, classes, seed=training.seed, keep=keep)
+    if teacher is not None and not facts.weights_sha256:
+        inherit_words(module, teacher[0])
     facts = facts.with_classes(classes)
     more = None if unlabelled is None else _more(unlabelled.path, parts, tokenizer, facts)
     lesson = Lesson(fit, tune, facts, None if teacher is None else teacher[0], soft, more, new)
