@@ -13,7 +13,7 @@ from edgekit.bench.conditions import conditions
 from edgekit.bench.lanes import Lane, Lanes, Missing, open_lanes
 from edgekit.bench.memory import peak_rss_mb
 from edgekit.bench.stats import ratio_of_medians
-from edgekit.spec.codec import OMIT_DEFAULT
+from edgekit.spec.codec import UNWRITTEN
 from edgekit.spec.errors import InputError
 
 __all__ = ["PRECISIONS", "BenchResult", "PayloadTimes", "Ratio", "bench", "measure"]
@@ -72,7 +72,7 @@ class PayloadTimes:
     wall_ms_p99: float
     peak_rss_mb: float
     ratio: Ratio | None = None
-    tokens: int | None = field(default=None, metadata={OMIT_DEFAULT: True})
+    tokens: int | None = field(default=None, metadata=UNWRITTEN)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

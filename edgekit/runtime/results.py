@@ -1,14 +1,10 @@
 """What the runtime answers."""
 
 import dataclasses
-from types import MappingProxyType
 
-from edgekit.spec.codec import OMIT_DEFAULT
+from edgekit.spec.codec import UNWRITTEN
 
 __all__ = ["Label", "Latency", "Refusal", "Result"]
-
-_TEXT_ONLY = MappingProxyType({OMIT_DEFAULT: True})
-"""Not written for images."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,6 +66,6 @@ class Result:
     latency_ms: Latency
     margin: float
     fallback: tuple[str, ...] = ()
-    tokens: int | None = dataclasses.field(default=None, metadata=_TEXT_ONLY)
-    bucket_tokens: int | None = dataclasses.field(default=None, metadata=_TEXT_ONLY)
-    truncated: bool | None = dataclasses.field(default=None, metadata=_TEXT_ONLY)
+    tokens: int | None = dataclasses.field(default=None, metadata=UNWRITTEN)
+    bucket_tokens: int | None = dataclasses.field(default=None, metadata=UNWRITTEN)
+    truncated: bool | None = dataclasses.field(default=None, metadata=UNWRITTEN)

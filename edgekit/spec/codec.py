@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from edgekit.spec.errors import EdgekitError
 
-__all__ = ["OMIT_DEFAULT", "Fail", "from_json", "parse_json", "to_json"]
+__all__ = ["OMIT_DEFAULT", "UNWRITTEN", "Fail", "from_json", "parse_json", "to_json"]
 
 T = TypeVar("T")
 Fail = Callable[[str, str], EdgekitError]
@@ -21,6 +21,9 @@ MAX_INTEGER_DIGITS = 18
 
 OMIT_DEFAULT = "omit-default"
 """Key of a field's metadata: true where a value equal to the default is not written."""
+
+UNWRITTEN = types.MappingProxyType({OMIT_DEFAULT: True})
+"""Metadata of fields that came later: at their default they are not written, so that a file without them keeps its bytes."""
 
 
 def to_json(value: Any) -> Any:

@@ -5,12 +5,12 @@ Readers ignore unknown fields and refuse an unknown `format`. Fields are never r
 
 import dataclasses
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from edgekit.spec import codec
 from edgekit.spec.codec import to_json
 from edgekit.spec.errors import BundleError
+from edgekit.spec.rungs import Margins, Rung
 
 __all__ = [
     "FORMAT",
@@ -19,6 +19,7 @@ __all__ = [
     "GoldenInputs",
     "GoldenOutputs",
     "Manifest",
+    "Margins",
     "ModelInfo",
     "OperatorCount",
     "Payload",
@@ -37,9 +38,6 @@ FORMAT = 1
 """The format this code writes, and the only one it reads."""
 
 T = TypeVar("T")
-
-_UNWRITTEN = MappingProxyType({codec.OMIT_DEFAULT: True})
-"""Fields that came later: at their default they are not written, so that a manifest without them keeps its bytes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,7 +126,7 @@ class GoldenOutputs:
     dtype: str
     shape: tuple[int, ...]
     tolerance: float
-    tokens: int | None = dataclasses.field(default=None, metadata=_UNWRITTEN)
+    tokens: int | None = dataclasses.field(default=None, metadata=codec.UNWRITTEN)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -216,25 +214,6 @@ class Text:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rung:
-    """One step of the ladder.
-
-    Attributes:
-        name: unique in the bundle.
-        resolution_px: side of the square crop that the network sees; 0 where it reads text.
-        resize_px: the shorter side of the image is resized to this before the crop; 0 where the network reads text.
-        continues: True if it takes the features of the rung before; False if it starts again from the image.
-        min_margin: steps (integer outputs) between best and second logit that make this answer good enough; 0 on the last rung.
-    """
-
-    name: str
-    resolution_px: int = dataclasses.field(default=0, metadata=_UNWRITTEN)
-    resize_px: int = dataclasses.field(default=0, metadata=_UNWRITTEN)
-    continues: bool = False
-    min_margin: float = 0
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class ModelInfo:
     """The network: name, task, number of classes, and where its weights came from (empty digest: random weights).
 
@@ -280,7 +259,7 @@ class Manifest:
     labels: str | None
     provenance: Mapping[str, str]
     files: tuple[FileEntry, ...]
-    text: Text | None = dataclasses.field(default=None, metadata=_UNWRITTEN)
+    text: Text | None = dataclasses.field(default=None, metadata=codec.UNWRITTEN)
 
 
 def from_json(cls: type[T], data: Any, *, where: str) -> T:
