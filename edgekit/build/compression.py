@@ -42,6 +42,7 @@ class Compression:
         max_drop_pp: points of the metric that quantization may cost; None does not guard.
         time_budget_min: minutes that repairs may take.
         sensitivity: whether each layer's sensitivity is measured even if nothing needs a repair.
+        resolutions_px: sides of photos that a network is fitted at, step by step one of them; empty for its own alone.
     """
 
     epochs: int | None = None
@@ -59,6 +60,7 @@ class Compression:
     max_drop_pp: float | None = None
     time_budget_min: float = 15.0
     sensitivity: bool = False
+    resolutions_px: tuple[int, ...] = ()
 
     @property
     def shapes(self) -> bool:

@@ -19,7 +19,7 @@ from torch import fx
 
 from edgekit.build.graph import attribute
 from edgekit.build.integer import clamp_bounds
-from edgekit.build.quantizer import CLAMPS, LINEARS, PADS
+from edgekit.build.quantizer import CLAMPS, LINEARS, PADS, is_answer
 
 __all__ = ["Layer", "Ties", "find_ties"]
 
@@ -151,7 +151,8 @@ class _Scan:
         rule = self.rules.get(node.target) if node.op == "call_function" and reads else None
         found = None if rule is None else rule(node)
         if found is None:
-            for x in node.all_input_nodes:
+            # Features that a staged network hands from segment to segment may be scaled: all who read them are in the graph.
+            for x in [x for x in node.all_input_nodes if node.op != "output" or is_answer(x)]:
                 self._fix(x)
             shape = _shape(node)
             found = self.channels.new(shape[1] if len(shape) > 1 else 0)

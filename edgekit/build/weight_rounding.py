@@ -17,7 +17,7 @@ from edgekit.build.graph import attribute
 from edgekit.build.integer import DEQUANTIZE_CHANNELS
 from edgekit.build.walk import Walk, go_on, linears
 
-__all__ = ["round_weights", "rounded"]
+__all__ = ["carry_weights", "round_weights", "rounded"]
 
 LARGEST = 1536
 """Inputs of a weight row, beyond which its errors average out and the cubic cost does not pay."""
@@ -57,6 +57,37 @@ def round_weights(graph: fx.GraphModule, folded: fx.GraphModule, unfolded: Seque
         values = (steps * scales.view(-1, *(1,) * (weight.dim() - 1))).to(weight.dtype)
         for form, dequantize in zip(unfolded, others, strict=True):
             attribute(form, dequantize.args[0].args[0].target).data = values.clone()
+        count += 1
+    return count
+
+
+def carry_weights(source: fx.GraphModule, folded: fx.GraphModule, unfolded: Sequence[fx.GraphModule]) -> int:
+    """Give the converted forms of a network the int8 weights of another conversion of it, such as for another resolution.
+
+    Each keeps its own scales, one a channel, which are the same where the float weights are. Returns how many layers took them.
+
+    Args:
+        source: converted, weights int8.
+        folded: converted, weights int8; they change in place.
+        unfolded: converted, weights float; they become multiples of their scale.
+
+    Raises:
+        ValueError: other layers, or weights of another shape.
+    """
+    count = 0
+    for given, taking, *others in zip(*(linears(form) for form in (source, folded, *unfolded)), strict=True):
+        weights = (given.args[1], taking.args[1], *(other.args[1] for other in others))
+        if any(weight.target is not DEQUANTIZE_CHANNELS for weight in weights):
+            continue
+        steps = attribute(source, weights[0].args[0].target)
+        mine = attribute(folded, weights[1].args[0].target)
+        if steps.shape != mine.shape:
+            raise ValueError(f"{taking.name} has weights {tuple(mine.shape)}, not {tuple(steps.shape)}")
+        mine.data = steps.clone()
+        scales = attribute(folded, weights[1].args[1].target).double().view(-1, *(1,) * (steps.dim() - 1))
+        for form, dequantize in zip(unfolded, weights[2:], strict=True):
+            target = attribute(form, dequantize.args[0].args[0].target)
+            target.data = (steps.double() * scales).to(target.dtype)
         count += 1
     return count
 

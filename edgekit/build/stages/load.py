@@ -73,6 +73,7 @@ class Load:
         """A checkpoint of `edgekit fit` is one already; it is loaded once, so that a broken one is refused here."""
         from edgekit.build.checkpoint import WEIGHTS, read_checkpoint, read_history, write_checkpoint
         from edgekit.build.construct import read_weights
+        from edgekit.build.ladder.exit_checkpoint import copy_exits
         from edgekit.build.structure import read_structure
 
         read_weights(folder / WEIGHTS)  # says in words what is wrong with the file
@@ -86,6 +87,7 @@ class Load:
                 code="weights",
             ) from error
         write_checkpoint(out, module, self.facts, structure=read_structure(folder), history=read_history(folder))
+        copy_exits(folder, out)
 
 
 def _try(module: "nn.Module", facts: Facts, network: Network) -> int:

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from edgekit.build.data import Dataset
+from edgekit.build.ladder.resolution_check import check_resolutions
 from edgekit.build.training.features import Alignment, pairs_of
 from edgekit.build.training.lesson import Epoch, Lesson
 from edgekit.build.training.material import lengths_of
@@ -20,7 +22,7 @@ from edgekit.build.training.trial import undisturbed
 from edgekit.spec.digest import canonical_json, sha256_bytes
 from edgekit.spec.errors import InputError
 
-__all__ = ["Course", "Sums", "check_outputs"]
+__all__ = ["Course", "Sums", "check_outputs", "check_sides"]
 
 
 @dataclass(slots=True)
@@ -28,7 +30,7 @@ class Sums:
     """Of the epoch that runs: loss times samples, right answers, samples to judge, samples, seconds before an interrupt."""
 
     loss: float = 0.0
-    correct: int = 0
+    correct: float = 0.0
     judged: int = 0
     samples: int = 0
     seconds: float = 0.0
@@ -54,7 +56,9 @@ class Course:
         """Start from the module's weights; `x` is an input to trace with."""
         extra = 0 if lesson.unlabelled is None else len(lesson.unlabelled)
         self.module, self.lesson, self.training = module, lesson, training
-        self.order = Order(len(lesson.fit), extra, training.batch_size, training.seed, lengths_of(lesson.fit))
+        self.order = Order(
+            len(lesson.fit), extra, training.batch_size, training.seed, lengths_of(lesson.fit), training.resolutions_px
+        )
         self.alignment = self._aligned(x)
         modules = (module,) if self.alignment is None else (module, self.alignment)
         self.optimizer = optimizer_of(modules, training, new=lesson.new)
@@ -176,6 +180,8 @@ class Course:
         document = {
             "data": parts,
             "new": list(lesson.new),
+            "exits": None if lesson.exits is None else dataclasses.asdict(lesson.exits),
+            "frozen": list(lesson.frozen),
             "training": plan,
             "soft": None if soft is None else dataclasses.asdict(soft),
         }
@@ -189,7 +195,7 @@ def check_outputs(module: nn.Module, lesson: Lesson, x: torch.Tensor) -> None:
         InputError: `classes` or `teacher-classes`; either gives another number of outputs than the data has classes.
     """
     with undisturbed(module):
-        ours = theirs = module(x).shape[1]
+        ours = theirs = module(x).shape[-1]
     if lesson.teacher is not None:
         with undisturbed(lesson.teacher):
             theirs = lesson.teacher(x).shape[1]
@@ -208,3 +214,31 @@ def check_outputs(module: nn.Module, lesson: Lesson, x: torch.Tensor) -> None:
             fix="fit the teacher to the same data, or name another with --teacher",
             code="teacher-classes",
         )
+
+
+def check_sides(module: nn.Module, lesson: Lesson, training: Training) -> None:
+    """Refuse photos of several sides where the network, or what it learns from, has one.
+
+    Raises:
+        InputError: `resolutions`, see `check_resolutions`, or for what are no photos; `features` where maps are aligned.
+    """
+    if not training.resolutions_px:
+        return
+    shown = ", ".join(map(str, training.resolutions_px))
+    if not isinstance(lesson.fit, Dataset):
+        raise InputError(
+            f"photos of {shown} px were asked for, the network learns from what is no photo",
+            where=lesson.fit.name,
+            fix="leave the resolutions out: Training(resolutions_px=())",
+            code="resolutions",
+        )
+    if lesson.softness is not None and lesson.softness.features:
+        raise InputError(
+            f"features={lesson.softness.features:g}: maps are aligned at one resolution, not at {shown} px",
+            where=lesson.facts.name,
+            fix="leave the feature alignment out, SoftLabels(features=0), or train at one resolution",
+            code="features",
+        )
+    check_resolutions(module, training.resolutions_px, name=lesson.facts.name)
+    if lesson.teacher is not None:
+        check_resolutions(lesson.teacher, training.resolutions_px, name=f"the teacher of {lesson.facts.name}")

@@ -11,7 +11,9 @@ __all__ = ["evaluate"]
 
 
 def evaluate(module: nn.Module, data: Data, facts: NetworkFacts, *, device: str = "cpu", batch_size: int = 64) -> np.ndarray:
-    """-> (samples, classes) float32 logits in the data's order; the module is in evaluation mode afterwards, where it was before.
+    """-> (samples, ...) float32 in the data's order: (samples, classes) logits of a plain network.
+
+    The module is in evaluation mode afterwards, where it was before.
 
     Args:
         module: the network.

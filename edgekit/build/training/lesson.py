@@ -6,7 +6,7 @@ from torch import nn
 
 from edgekit.build.data import Dataset, Tokens
 from edgekit.build.training.material import Data, NetworkFacts, noun
-from edgekit.build.training.plan import SoftLabels
+from edgekit.build.training.plan import Exits, SoftLabels
 from edgekit.spec.errors import InputError
 
 __all__ = ["Epoch", "Lesson", "Trained", "check_lesson"]
@@ -17,13 +17,15 @@ class Lesson:
     """Photos or texts, and who explains them.
 
     Attributes:
-        fit: to learn from; labels may only be missing where all of the loss is the teacher's.
+        fit: to learn from; labels may only be missing where all of the loss is the teacher's, or the network's own last answer's.
         tune: decides when to stop and which epoch was best; never to report on.
         facts: of the network: input and number of classes; `Facts` for photos.
         teacher: takes the same input, gives the same classes; None without one.
         soft: how the student learns from the teacher; None takes the defaults.
         unlabelled: more samples that only the teacher explains: half of each step.
         new: names of the network's tensors that were drawn anew.
+        exits: how early exits learn; the network then gives (n, exits + 1, classes), its last answer last. None without exits.
+        frozen: names of the network's parameters that keep their values.
     """
 
     fit: Data
@@ -33,6 +35,8 @@ class Lesson:
     soft: SoftLabels | None = None
     unlabelled: Data | None = None
     new: tuple[str, ...] = ()
+    exits: Exits | None = None
+    frozen: tuple[str, ...] = ()
 
     @property
     def softness(self) -> SoftLabels | None:
@@ -130,14 +134,15 @@ def check_lesson(lesson: Lesson) -> None:
 
 
 def _check_teacher_suffices(lesson: Lesson, data: Data, what: str) -> None:
-    soft = lesson.softness
+    # Exits alone can do without labels: the network that stays as it is teaches them.
+    soft = lesson.exits.soft if lesson.exits is not None and not lesson.exits.joint else lesson.softness
     if soft is None or soft.share < 1:
         without = sum(sample.label is None for sample in data.samples) if isinstance(data, Dataset) else len(data)
         raise InputError(
             f"{without} of {len(data)} {noun(data)} to {what} have no label",
             where=data.name,
             fix="put them into one folder a class and name the folder of these: --data DIR"
-            if isinstance(data, Dataset)
+            if not isinstance(data, Tokens)
             else "name the class of each in a column `label`",
             code="labels-missing",
         )

@@ -1,4 +1,4 @@
-"""What a training learns from, photos or texts, as the trainer sees it: the one place that tells them apart."""
+"""What a training learns from, photos, rows kept of them, or texts, as the trainer sees it: only here are they told apart."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -7,12 +7,13 @@ import torch
 from torch import Tensor
 
 from edgekit.build.data import Dataset, Tokens
+from edgekit.build.training.kept import Kept, KeptSamples
 from edgekit.build.training.samples import Key, Samples
 from edgekit.build.training.token_samples import TokenSamples
 
 __all__ = ["Data", "Material", "NetworkFacts", "example", "lengths_of", "material_of", "noun"]
 
-Data = Dataset | Tokens
+Data = Dataset | Tokens | Kept
 
 
 class NetworkFacts(Protocol):
@@ -50,13 +51,18 @@ def material_of(parts: Sequence[Data], facts: Any, *, seed: int, augment: bool) 
     tokens = [part for part in parts if isinstance(part, Tokens)]
     if tokens:
         return TokenSamples(tokens)
+    rows = [part for part in parts if isinstance(part, Kept)]
+    if rows:
+        return KeptSamples(rows)
     return Samples([part for part in parts if isinstance(part, Dataset)], facts, seed=seed, augment=augment)
 
 
 def example(data: Data, facts: Any, *, device: str) -> Tensor:
-    """(2, 3, resolution, resolution) float32 zeros for photos, (2, 8) int64 zeros for texts: something to try a network on."""
+    """Zeros to try a network on: (2, 3, side, side) float32 for photos, (2, width) for rows of them, (2, 8) int64 for texts."""
     if isinstance(data, Tokens):
         return torch.zeros(2, 8, dtype=torch.int64, device=device)
+    if isinstance(data, Kept):
+        return torch.zeros(2, data.rows.shape[1], device=device)
     return torch.zeros(2, 3, facts.resolution_px, facts.resolution_px, device=device)
 
 

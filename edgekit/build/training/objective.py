@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from edgekit.build.training.device import autocast
 from edgekit.build.training.features import Alignment
-from edgekit.build.training.plan import SoftLabels
+from edgekit.build.training.plan import Exits, SoftLabels
 
-__all__ = ["Objective", "hard_loss", "soft_loss"]
+__all__ = ["Objective", "hard_loss", "learning", "soft_loss"]
 
 
 def hard_loss(logits: Tensor, labels: Tensor, *, smoothing: float = 0.0) -> Tensor:
@@ -35,6 +35,13 @@ def soft_loss(logits: Tensor, taught: Tensor, *, temperature: float) -> Tensor:
     return F.kl_div(student, teacher, reduction="sum", log_target=True) * temperature**2
 
 
+def learning(answers: Tensor, exits: Exits | None) -> tuple[Tensor, ...]:
+    """(n, classes), or (n, exits + 1, classes) with exits -> (n, classes) of each answer that learns, in their order."""
+    if exits is None:
+        return (answers,)
+    return answers.unbind(1) if exits.joint else answers[:, :-1].unbind(1)
+
+
 @dataclass(frozen=True, slots=True)
 class Objective:
     """The loss of a lesson.
@@ -47,6 +54,7 @@ class Objective:
         smoothing: of labels.
         device: `cpu` or `cuda`.
         bfloat16: see `Training`.
+        exits: see `Lesson`.
     """
 
     module: nn.Module
@@ -56,9 +64,10 @@ class Objective:
     smoothing: float
     device: str
     bfloat16: bool = False
+    exits: Exits | None = None
 
     def part(self, x: Tensor, labels: Tensor, *, count: int, labelled: int) -> tuple[Tensor, Tensor]:
-        """Input of n samples, (n,) int64 -> (its share of the step's loss, samples answered right).
+        """Input of n samples, (n,) int64 -> (its share of the step's loss, samples answered right: the mean over all answers).
 
         Args:
             x: input of a part of a step.
@@ -68,12 +77,18 @@ class Objective:
         """
         with autocast(self.device, on_cpu=self.bfloat16):
             taught = self._taught(x)
-            logits = self.module(x)
-        logits = logits.float()
+            answers = self.module(x).float()
+        logits = answers if self.exits is None else answers[:, -1]
+        teacher = taught if taught is not None or self.exits is None else logits.detach()
         # Without any label the teacher's answer is what counts as right.
-        right = labels if labelled or taught is None else taught.argmax(1)
-        correct = (logits.detach().argmax(1) == right).sum()
+        right = labels if labelled or teacher is None else teacher.argmax(1)
+        judged = torch.stack(learning(answers.detach(), self.exits))
+        correct = (judged.argmax(2) == right).double().sum() / len(judged)
         loss = logits.new_zeros(())
+        if self.exits is not None:
+            loss = loss + self._of_exits(answers, labels, self.exits, count=count, labelled=labelled)
+            if not self.exits.joint:
+                return loss, correct
         share = 0.0 if self.soft is None else self.soft.share
         if labelled and share < 1:
             loss = loss + (1 - share) * hard_loss(logits, labels, smoothing=self.smoothing) / labelled
@@ -82,6 +97,17 @@ class Objective:
         if self.alignment is not None and self.soft is not None:
             loss = loss + self.soft.features * self.alignment.loss() / count
         return loss, correct
+
+    def _of_exits(self, answers: Tensor, labels: Tensor, exits: Exits, *, count: int, labelled: int) -> Tensor:
+        """What early exits add to the loss; the last answer teaches them and learns nothing from that."""
+        *early, last = answers.unbind(1)
+        soft, loss = exits.soft, answers.new_zeros(())
+        for weight, logits in zip(exits.weights_of(len(early)), early, strict=True):
+            taught = soft_loss(logits, last.detach(), temperature=soft.temperature)
+            loss = loss + weight * soft.share * taught / count
+            if labelled and soft.share < 1:
+                loss = loss + weight * (1 - soft.share) * hard_loss(logits, labels, smoothing=self.smoothing) / labelled
+        return loss
 
     def _taught(self, x: Tensor) -> Tensor | None:
         if self.teacher is None:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgekit.build.training.seeds import GROUPS, ORDER, seed_of
+from edgekit.build.training.seeds import GROUPS, ORDER, SIDES, seed_of
 
 __all__ = ["Key", "Order"]
 
-Key = tuple[int, int, int]
-"""(which data set, how often it was passed over, index)."""
+Key = tuple[int, int, int] | tuple[int, int, int, int]
+"""(which data set, how often it was passed over, index), and the side of the photo in pixels where that changes."""
 
 _POOL = 16
 """Steps whose texts are sorted by length among themselves: most of the padding goes, most of the chance stays."""
@@ -27,6 +27,7 @@ class Order:
         batch_size: photos a step.
         seed: of the orders.
         lengths: of the first data set's samples, where they differ: steps are then made of samples of like length.
+        resolutions_px: sides of photos, of which each step has one; empty where all photos have the network's.
     """
 
     photos: int
@@ -34,6 +35,7 @@ class Order:
     batch_size: int
     seed: int
     lengths: tuple[int, ...] = ()
+    resolutions_px: tuple[int, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -49,11 +51,20 @@ class Order:
         chunks = np.array_split(self._permutation(0, epoch, self.photos), self.steps)
         if self.lengths:
             chunks = self._grouped(chunks, epoch)
-        steps = [[(0, epoch, int(i)) for i in chunk] for chunk in chunks]
+        steps: list[list[Key]] = [[(0, epoch, int(i)) for i in chunk] for chunk in chunks]
         if self.unlabelled:
             taken = self._endless((epoch - 1) * self.steps * self._extra)
             steps = [[*keys, *(next(taken) for _ in range(self._extra))] for keys in steps]
+        if self.resolutions_px:
+            first = (epoch - 1) * self.steps
+            steps = [[(*key[:3], self._side(first + i)) for key in keys] for i, keys in enumerate(steps)]
         return steps[start:]
+
+    def _side(self, step: int) -> int:
+        """Of the photos of a step, counted over all epochs: each comes once in as many steps as there are sides."""
+        lap, place = divmod(step, len(self.resolutions_px))
+        order = np.random.default_rng(seed_of(self.seed, SIDES, lap)).permutation(len(self.resolutions_px))
+        return self.resolutions_px[order[place]]
 
     def _grouped(self, chunks: list[np.ndarray], epoch: int) -> list[np.ndarray]:
         """The same samples in steps of the same sizes, each of like lengths; the steps in an order drawn anew."""

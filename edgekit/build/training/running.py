@@ -6,13 +6,14 @@ import time
 import numpy as np
 import torch
 
+from edgekit.build.facts import Facts
 from edgekit.build.pipeline import Progress
 from edgekit.build.training.checkpoints import Keeper, pack
 from edgekit.build.training.course import Course
 from edgekit.build.training.evaluate import evaluate
 from edgekit.build.training.lesson import Epoch
-from edgekit.build.training.material import material_of
-from edgekit.build.training.objective import Objective, hard_loss, soft_loss
+from edgekit.build.training.material import NetworkFacts, material_of
+from edgekit.build.training.objective import Objective, hard_loss, learning, soft_loss
 from edgekit.build.training.samples import loader
 from edgekit.build.training.schedule import rate
 from edgekit.build.training.seeds import STEP, seed_of
@@ -44,8 +45,11 @@ class Run:
             training.label_smoothing,
             self.device,
             training.bfloat16,
+            lesson.exits,
         )
-        self._taught: np.ndarray | None = None
+        facts = lesson.facts
+        self.facts = tuple(facts.at(side) for side in training.resolutions_px) if isinstance(facts, Facts) else ()
+        self._taught: dict[int, np.ndarray] = {}
 
     def epoch(self) -> None:
         """What is left of the epoch that runs, and its end."""
@@ -92,7 +96,7 @@ class Run:
         course.remember()
         sums = course.sums
         sums.loss += loss * count
-        sums.correct += int(correct)
+        sums.correct += correct
         sums.judged += labelled or count
         sums.samples += count
 
@@ -113,24 +117,32 @@ class Run:
         )
 
     def _tuned(self) -> tuple[float, float]:
-        """(loss, top-1) on the samples to tune on."""
+        """(loss, top-1) on the samples to tune on: the mean over all sides of photos, and over all answers that learn."""
+        each = [self._tuned_as(place, facts) for place, facts in enumerate(self.facts or (self.course.lesson.facts,))]
+        loss, top1 = np.mean(each, axis=0).tolist()
+        return loss, top1
+
+    def _tuned_as(self, place: int, facts: NetworkFacts) -> tuple[float, float]:
         course, lesson = self.course, self.course.lesson
-        logits = torch.from_numpy(self._answers(course.module)).double()
+        answers = torch.from_numpy(self._answers(course.module, facts)).double()
+        judged = learning(answers, lesson.exits)
         if lesson.tune.labels is not None:
             labels = torch.tensor(lesson.tune.labels)
-            loss = hard_loss(logits, labels)
+            losses = [hard_loss(logits, labels) for logits in judged]
         else:
-            if self._taught is None and lesson.teacher is not None:
-                self._taught = self._answers(lesson.teacher)
-            taught = torch.from_numpy(np.asarray(self._taught)).double()
+            if place not in self._taught:
+                # Exits that learn alone are taught by an answer that stays what it is.
+                own = answers[:, -1].float().numpy() if lesson.teacher is None else self._answers(lesson.teacher, facts)
+                self._taught[place] = own
+            taught = torch.from_numpy(self._taught[place]).double()
             labels = taught.argmax(1)
-            loss = soft_loss(logits, taught, temperature=1.0)
-        return float(loss) / len(logits), float((logits.argmax(1) == labels).double().mean())
+            losses = [soft_loss(logits, taught, temperature=1.0) for logits in judged]
+        right = torch.stack([(logits.argmax(1) == labels).double().mean() for logits in judged])
+        return float(torch.stack(losses).mean()) / len(answers), float(right.mean())
 
-    def _answers(self, module: torch.nn.Module) -> np.ndarray:
+    def _answers(self, module: torch.nn.Module, facts: NetworkFacts) -> np.ndarray:
         course = self.course
-        lesson, size = course.lesson, course.training.micro_batch
-        return evaluate(module, lesson.tune, lesson.facts, device=self.device, batch_size=size)
+        return evaluate(module, course.lesson.tune, facts, device=self.device, batch_size=course.training.micro_batch)
 
     def _tell(self) -> None:
         course, sums = self.course, self.course.sums

@@ -28,29 +28,31 @@ epochs 0.6 leaves half a point more right answers on photos that were held out t
 
 
 class Samples(TorchDataset[tuple[np.ndarray, int]]):
-    """`Key` -> ((resolution, resolution, 3) uint8, class index or `NO_LABEL`)."""
+    """`Key` -> ((side, side, 3) uint8, class index or `NO_LABEL`); the side is the key's, else the network's resolution."""
 
     def __init__(self, parts: Sequence[Dataset], facts: Facts, *, seed: int, augment: bool) -> None:
         """Without `augment` photos are prepared as at run time, bit for bit."""
         self.parts, self.facts, self.seed = tuple(parts), facts, seed
-        self.augmentation = _Augmentation(facts) if augment else None
+        self.augmentations = {facts.resolution_px: _Augmentation(facts)} if augment else {}
 
     def __getitem__(self, key: Key) -> tuple[np.ndarray, int]:
         """One photo."""
-        part, epoch, index = key
-        data, facts = self.parts[part], self.facts
+        part, epoch, index, *side = key
+        data, facts = self.parts[part], self.facts.at(*side) if side else self.facts
         sample = data.samples[index]
         label = NO_LABEL if sample.label is None else sample.label
-        if self.augmentation is None:
+        if not self.augmentations:
             size = {"resolution_px": facts.resolution_px, "resize_px": facts.resize_px}
             return data.pixels(sample, **size, filter=facts.filter), label
+        if facts.resolution_px not in self.augmentations:
+            self.augmentations[facts.resolution_px] = _Augmentation(facts)
         # The transforms draw from torch's generator and take no other.
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed_of(self.seed, PHOTO, part, epoch, index))
-            return self.augmentation(_photo(data, sample)), label
+            return self.augmentations[facts.resolution_px](_photo(data, sample)), label
 
     def collate(self, items: list[tuple[np.ndarray, int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """-> (n, resolution, resolution, 3) uint8 and (n,) int64."""
+        """-> (n, side, side, 3) uint8 and (n,) int64; photos of one step have one side."""
         return torch.from_numpy(np.stack([pixels for pixels, _ in items])), torch.tensor([label for _, label in items])
 
     def prepare(self, batch: torch.Tensor) -> torch.Tensor:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-__all__ = ["GROUPS", "LAYERS", "ORDER", "PHOTO", "STEP", "seed_of"]
+__all__ = ["GROUPS", "LAYERS", "ORDER", "PHOTO", "SIDES", "STEP", "seed_of"]
 
-ORDER, PHOTO, STEP, LAYERS, GROUPS = range(5)
-"""What is drawn: orders of photos, crops and colours of one, dropout in one step, new layers, orders of steps."""
+ORDER, PHOTO, STEP, LAYERS, GROUPS, SIDES = range(6)
+"""What is drawn: orders of photos, crops and colours of one, dropout in one step, new layers, orders of steps, photo sides."""
 
 
 def seed_of(seed: int, *place: int) -> int:

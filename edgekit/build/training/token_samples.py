@@ -22,7 +22,7 @@ class TokenSamples(TorchDataset[tuple[tuple[int, ...], int]]):
 
     def __getitem__(self, key: Key) -> tuple[tuple[int, ...], int]:
         """One text."""
-        part, _, index = key
+        part, _, index = key[:3]
         data = self.parts[part]
         return data.ids[index], NO_LABEL if data.labels is None else data.labels[index]
 

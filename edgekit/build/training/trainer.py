@@ -14,7 +14,7 @@ from torch import nn
 
 from edgekit.build.pipeline import Progress
 from edgekit.build.training import checkpoints
-from edgekit.build.training.course import Course, check_outputs
+from edgekit.build.training.course import Course, check_outputs, check_sides
 from edgekit.build.training.device import fork_devices, resolve
 from edgekit.build.training.lesson import Lesson, Trained, check_lesson
 from edgekit.build.training.material import example
@@ -38,7 +38,8 @@ def train(
 ) -> Trained:
     """Train in place; the module ends with the best epoch's weights, in evaluation mode, without gradients, on the CPU.
 
-    All floating parameters are trained. The mode is set by `module.train(...)` alone, so a module may decide what it means.
+    All floating parameters are trained but those that the lesson calls frozen. The mode is set by `module.train(...)` alone, so a
+    module may decide what it means.
     Where a step is cut into parts, batch norms see one part at a time; everything else is as if it were whole.
 
     Args:
@@ -49,7 +50,7 @@ def train(
         progress: told after each step.
 
     Raises:
-        InputError: the lesson cannot be taught, see `check_lesson` and `check_outputs`.
+        InputError: the lesson cannot be taught, see `check_lesson`, `check_outputs` and `check_sides`.
         SetupError: there is no GPU.
         GoalError: `diverged`; the loss is no number any more.
         OSError: a checkpoint cannot be written; the one before it is as it was.
@@ -59,6 +60,7 @@ def train(
     training = replace(training, device=device)
     with torch.random.fork_rng(devices=fork_devices(device)), _placed(module, lesson, device) as x:
         check_outputs(module, lesson, x)
+        check_sides(module, lesson, training)
         course = Course(module, lesson, training, x=x)
         run = Run(course, checkpoints.Keeper(resume), progress, x)
         if resume is not None:
@@ -77,7 +79,7 @@ def _placed(module: nn.Module, lesson: Lesson, device: str) -> Iterator[torch.Te
     """Student and teacher on the device, ready to learn, and back again; gives an `example` there."""
     modules = (module,) if lesson.teacher is None else (module, lesson.teacher)
     norms = [m for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.momentum is not None]
-    memories = [norm.momentum for norm in norms]
+    memories, frozen = [norm.momentum for norm in norms], set(lesson.frozen)
     x = example(lesson.fit, lesson.facts, device=device)
     try:
         for one in modules:
@@ -85,8 +87,8 @@ def _placed(module: nn.Module, lesson: Lesson, device: str) -> Iterator[torch.Te
             one.train(False)
         if x.dim() == 4:
             x = _laid_out(modules, x)
-        for parameter in module.parameters():
-            parameter.requires_grad_(parameter.is_floating_point())
+        for name, parameter in module.named_parameters():
+            parameter.requires_grad_(parameter.is_floating_point() and name not in frozen)
         for norm, memory in zip(norms, memories, strict=True):
             norm.momentum = max(memory, LEAST_MOMENTUM)
         yield x
