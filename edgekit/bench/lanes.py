@@ -11,7 +11,7 @@ from edgekit.runtime.engines import Engine, Session
 from edgekit.runtime.engines import find as find_engine
 from edgekit.runtime.loaded_text import PADDING, LoadedText, golden_ids, load_text
 from edgekit.runtime.pixels import apply_table
-from edgekit.runtime.verify import golden_pixels, input_table
+from edgekit.runtime.verify import first_rung, golden_pixels, input_table
 from edgekit.spec.bundle import BundleReader, open_bundle
 from edgekit.spec.errors import SetupError
 from edgekit.spec.manifest import Entry, Manifest, Payload
@@ -152,15 +152,42 @@ def _load(reader: BundleReader, payload: Payload, engine: Engine, threads: int) 
         return _load_text(reader, payload, engine, threads)
     rung = reader.manifest.rungs[-1].name
     image = golden_pixels(reader, rung)[0]
-    entry = next(e for e in payload.entries if e.rung == rung)
-    table = input_table(reader, entry)
-    session = engine.load(reader.file(entry.file), entry, threads=threads)
-    layout = entry.inputs[0].layout
+    entries = {entry.rung: entry for entry in payload.entries}
+    names = [each.name for each in reader.manifest.rungs]
+    first = entries[first_rung(reader.manifest, rung)]
+    way = [entries[name] for name in names[names.index(first.rung) :]]
+    table = input_table(reader, first)
+    sessions = [engine.load(reader.file(entry.file), entry, threads=threads) for entry in way]
+    # Of one rung the engine's own session is timed, with nothing in between.
+    session: Session = sessions[0] if len(sessions) == 1 else _Chain(sessions)
+    layout = first.inputs[0].layout
 
     def prepare(pixels: np.ndarray) -> tuple[np.ndarray, ...]:
         return (np.asarray(apply_table(pixels, table, layout=layout)),)
 
-    return Lane(reader.path, reader.digest, payload, entry, session, prepare, engine.version() or "", prepare(image))
+    return Lane(reader.path, reader.digest, payload, entries[rung], session, prepare, engine.version() or "", prepare(image))
+
+
+class _Chain:
+    """The rungs that lead to the last one, as one session: each goes on with the features of the one before."""
+
+    def __init__(self, sessions: Sequence[Session]) -> None:
+        self.sessions = tuple(sessions)
+        self.delegate = "+".join(dict.fromkeys(session.delegate for session in sessions))
+        self.fallback = tuple(item for session in sessions for item in session.fallback)
+
+    def run(self, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Inputs of the first rung -> outputs of the last."""
+        first, *others = self.sessions
+        outputs = first.run(*inputs)
+        for session in others:
+            outputs = session.run(*outputs[1:])
+        return outputs
+
+    def close(self) -> None:
+        """Free all of them."""
+        for session in self.sessions:
+            session.close()
 
 
 def _load_text(reader: BundleReader, payload: Payload, engine: Engine, threads: int) -> Lane:

@@ -67,6 +67,10 @@ def build(request: BuildRequest, *, observe: Observe = lambda event: None) -> Bu
         from edgekit.build.text.api import build_text
 
         return build_text(request, observe=observe)
+    if request.adaptive is not None:
+        from edgekit.build.ladder.api import build_ladder
+
+        return build_ladder(request, observe=observe)
     begun = time.monotonic()
     chains = chains_of(request)
     _check(chains)

@@ -21,7 +21,7 @@ from edgekit.build.stages import Export, Judge, LowerFloat, LowerInteger, Pack, 
 from edgekit.build.stages.quantize import is_dynamic
 from edgekit.runtime.verdicts import machine
 from edgekit.spec.digest import sha256_bytes
-from edgekit.spec.manifest import TargetInfo
+from edgekit.spec.manifest import Rung, TargetInfo
 
 __all__ = ["Bundled", "Chains", "chains_of"]
 
@@ -115,15 +115,24 @@ class Chains:
                     payloads.append(walk(f"{engine}-int8", (lower,), quantized))
                 else:
                     payloads.append(walk(f"{engine}-{precision}", (LowerFloat(engine, precision),), program))
-        told = self._provenance(quantized) | ({} if quantize is None and recipe is None else {"repair": _told(recipe, quantize)})
+        told = {} if quantize is None and recipe is None else {"repair": _told(recipe, quantize)}
+        return Bundled(walk("bundle", (self.pack(tuple(payloads), quantized, told=told),), program), quantized)
+
+    def pack(
+        self, payloads: tuple[Artifact, ...], quantized: Artifact | None, *, told: Mapping[str, str], rungs: tuple[Rung, ...] = ()
+    ) -> Pack:
+        """Payloads -> a bundle; `rungs` are those of a ladder, `told` more of how it came about."""
         target = TargetInfo(self.request.target.name, tuple(e.engine for e in self.request.target.engines))
-        pack = Pack(tuple(payloads), target, self.photos, MappingProxyType(told), self.labels)
-        return Bundled(walk("bundle", (pack,), program), quantized)
+        provenance = MappingProxyType({**self._provenance(quantized), **told})
+        return Pack(payloads, target, self.photos, provenance, self.labels, rungs)
 
     def judge(self, program: Artifact, made: Bundled, walk: Walk) -> Artifact:
         """The report that proves a bundle here."""
-        here = {**machine(), **{e: version_of(ENGINE_DISTRIBUTIONS.get(e, e)) for e in self.request.engines}}
-        return walk("bundle", (Judge(program, made.quantized, self.photos, MappingProxyType(here)),), made.bundle)
+        return walk("bundle", (Judge(program, made.quantized, self.photos, MappingProxyType(self.here())),), made.bundle)
+
+    def here(self) -> dict[str, str]:
+        """What times on this machine depend on: processor and engine versions."""
+        return {**machine(), **{e: version_of(ENGINE_DISTRIBUTIONS.get(e, e)) for e in self.request.engines}}
 
     def shown(self, stage: Stage) -> Mapping[str, str]:
         """A stage's configuration as a person reads it."""

@@ -1,6 +1,7 @@
 """What stages tell each other of the network beside its weights: `model.json` in checkpoint, program and quantized program."""
 
 import json
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -68,6 +69,14 @@ class Facts:
         FixRes, arXiv 1906.06423), but throws its edges away. With mild training crops these are worth more: docs/compression.md.
         """
         return replace(self, resize_px=self.resolution_px)
+
+    def at(self, resolution_px: int) -> "Facts":
+        """For an input of another size that shows as much of the photo."""
+        if resolution_px == self.resolution_px:
+            return self
+        # The small term undoes quotients such as 319.99999999999994, as in `ModelSpec.resize_px`.
+        resize = math.floor(resolution_px * self.resize_px / self.resolution_px + 1e-6)
+        return replace(self, resolution_px=resolution_px, resize_px=max(resolution_px, resize))
 
     def with_classes(self, classes: int) -> "Facts":
         """The number of outputs, once the network has shown it; a label list of another length is dropped."""

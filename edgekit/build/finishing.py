@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgekit.build.chains import Bundled
 from edgekit.build.delivery import deliver, rows_of
@@ -14,6 +15,9 @@ from edgekit.build.request import BuildRequest, BuildResult
 from edgekit.build.sensitivity_rows import Sensitivity
 from edgekit.build.walker import Walker
 from edgekit.spec.errors import InputError
+
+if TYPE_CHECKING:
+    from edgekit.build.ladder.found import LadderFound
 
 __all__ = ["check_guardable", "finish"]
 
@@ -51,6 +55,7 @@ def finish(
     verdict: Verdict | None,
     sensitivities: tuple[Sensitivity, ...],
     with_findings: bool,
+    ladder: "LadderFound | None" = None,
 ) -> BuildResult:
     """Deliver the bundle and write its reports.
 
@@ -65,6 +70,7 @@ def finish(
         verdict: the guard's; None without one.
         sensitivities: of every layer, if they were measured.
         with_findings: whether there are data that reports could tell of.
+        ladder: what was chosen, if one was wished for.
 
     Raises:
         GoalError: `latency`, with nothing delivered; `max-drop`, with the bundle delivered all the same.
@@ -85,6 +91,7 @@ def finish(
         networks=networks,
         guarded=None if verdict is None else verdict.guarded,
         sensitivities=sensitivities,
+        ladder=ladder,
     )
     if with_findings:
         write_findings(result)

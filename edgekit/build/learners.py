@@ -14,7 +14,7 @@ from edgekit.build.request import BuildRequest
 from edgekit.build.splits import Parts, Splits, choose_splits
 from edgekit.spec.errors import InputError
 
-__all__ = ["Learners", "learners_of"]
+__all__ = ["Learners", "learner_of", "learners_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ def learners_of(request: BuildRequest) -> Learners:
     """
     wish = request.compression
     names = () if request.data_dir is None else class_names(request.data_dir)
-    student = _learner(request.model, request.weights, request, names)
+    student = learner_of(request.model, request.weights, request, names)
     teacher = None
     if wish.teacher is not None:
-        teacher = _learner(wish.teacher.model, wish.teacher.weights, request, names, asked=False)
+        teacher = learner_of(wish.teacher.model, wish.teacher.weights, request, names, asked=False)
     trains = student.fits or teacher is not None or wish.shapes
-    if not (trains or wish.max_drop_pp is not None or wish.sensitivity):
+    if not (trains or wish.max_drop_pp is not None or wish.sensitivity or request.adaptive is not None):
         return Learners(student, teacher, None, None)
     if request.data_dir is None:
         raise InputError(
@@ -69,10 +69,10 @@ def learners_of(request: BuildRequest) -> Learners:
     return Learners(student, teacher, splits, parts)
 
 
-def _learner(
+def learner_of(
     source: ModelSource, weights: Path | None, request: BuildRequest, names: tuple[str, ...], *, asked: bool = True
 ) -> Learner:
-    """`asked`: whether --classes and --epochs are about this network."""
+    """A network and whether its head has to be fitted; `asked`: whether --classes and --epochs are about this one."""
     epochs = request.compression.epochs
     wanted = request.classes if asked else None
     pretrained = source.spec is not None and source.spec.weights is not None and weights is None

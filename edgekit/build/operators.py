@@ -10,13 +10,16 @@ import re
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgekit.runtime.engines.edges import load_failure
 from edgekit.spec.errors import UnknownName
 from edgekit.spec.manifest import OperatorCount, Placement
 
-__all__ = ["FLOAT_TYPES", "float_operators", "read"]
+if TYPE_CHECKING:
+    from edgekit.runtime.engines.pte import Plan
+
+__all__ = ["FLOAT_TYPES", "float_operators", "read", "read_methods"]
 
 FLOAT_TYPES = ("float16", "float32", "float64", "bfloat16")
 
@@ -63,6 +66,18 @@ def read(engine: str, path: Path) -> Placement:
     raise UnknownName("engine", engine, {point.name for point in points}, listing="edgekit doctor")
 
 
+def read_methods(engine: str, path: Path) -> dict[str, Placement]:
+    """Each method of a `.pte`, each signature of a `.tflite` -> its own placement; any other payload as a whole, named ``""``.
+
+    Raises as `read` does.
+    """
+    if engine == "executorch":
+        return {plan.name: _read_pte(path, plan.name) for plan in _plans(path)}
+    if engine == "litert":
+        return _read_signatures(path)
+    return {"": read(engine, path)}
+
+
 def float_operators(placement: Placement) -> tuple[OperatorCount, ...]:
     """Convolutions and matrix products that run in float."""
     return tuple(o for o in placement.operators if o.type in PORTABLE or (o.type.lower() in WEIGHTED and o.dtype in FLOAT_TYPES))
@@ -78,13 +93,37 @@ def _read_tflite(path: Path) -> Placement:
     return Placement(delegate, None, operators)
 
 
-def _read_pte(path: Path) -> Placement:
+def _read_signatures(path: Path) -> dict[str, Placement]:
+    """The interpreter tells of the first graph only, so each signature is looked at in a file of its own."""
+    from ai_edge_litert.tools import flatbuffer_utils
+
+    found = {}
+    for index, signature in enumerate(flatbuffer_utils.read_model(str(path)).signatureDefs or ()):
+        model = flatbuffer_utils.read_model(str(path))
+        model.subgraphs = [model.subgraphs[signature.subgraphIndex]]
+        model.signatureDefs = [model.signatureDefs[index]]
+        model.signatureDefs[0].subgraphIndex = 0
+        with tempfile.TemporaryDirectory() as folder:
+            alone = Path(folder) / path.name
+            alone.write_bytes(bytes(flatbuffer_utils.convert_object_to_bytearray(model)))
+            found[signature.signatureKey.decode()] = _read_tflite(alone)
+    return found or {"": _read_tflite(path)}
+
+
+def _plans(path: Path) -> "tuple[Plan, ...]":
     from edgekit.runtime.engines.pte import read_plans
 
     try:
-        plans = read_plans(path.read_bytes())
-        # One run calls one method: of several, such as buckets of one network, the one that calls most is told.
-        plan = max(plans, key=lambda each: len(each.delegate_calls) + len(each.kernel_calls))
+        return read_plans(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise load_failure(path, error) from error
+
+
+def _read_pte(path: Path, method: str | None = None) -> Placement:
+    plans = _plans(path)
+    # One run calls one method: of several, such as buckets of one network, the one that calls most is told.
+    plan = max(plans, key=lambda each: (each.name == method, len(each.delegate_calls) + len(each.kernel_calls)))
+    try:
         graphs = _xnnpack_graphs(path, plans.index(plan))
     except (OSError, ValueError, KeyError, IndexError) as error:
         raise load_failure(path, error) from error

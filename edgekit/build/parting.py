@@ -51,7 +51,7 @@ def beginning(quantized: Quantized, layer: str) -> Quantized:
     """The network up to the quantized result of node `layer`, flattened to (1, values)."""
     folded, end = _cut(quantized.folded, layer)
     unfolded, _ = _cut(quantized.unfolded, layer)
-    return dataclasses.replace(quantized, folded=folded, unfolded=unfolded, exit=end)
+    return dataclasses.replace(quantized, folded=folded, unfolded=unfolded, exits=(end,))
 
 
 def _cut(program: ExportedProgram, layer: str) -> tuple[ExportedProgram, Edge]:

@@ -21,7 +21,7 @@ from edgekit.build.stages.separable import Separable
 from edgekit.build.training.plan import SoftLabels, Training
 from edgekit.spec.digest import sha256_bytes
 
-__all__ = ["DEFAULT_EPOCHS", "SOURCE", "Learner", "Prepared", "Walk", "prepare"]
+__all__ = ["DEFAULT_EPOCHS", "SOURCE", "Learner", "Prepared", "Walk", "prepare", "training_of"]
 
 Walk = Callable[[str, tuple[Stage, ...], Artifact], Artifact]
 """(what for, stages, where they begin) -> what they end in."""
@@ -80,7 +80,7 @@ def prepare(
     checkpoint = walk("student", (Load(student.network, student.facts, settles=not trained),), SOURCE)
     if splits is None:
         return Prepared(checkpoint)
-    training = _training(wish, seed, device)
+    training = training_of(wish, seed, device)
     taught = alone = whole = None
     if teacher is not None:
         taught = walk("teacher", (Load(teacher.network, teacher.facts, settles=False),), SOURCE)
@@ -123,7 +123,8 @@ def _smaller(
     return checkpoint
 
 
-def _training(wish: Compression, seed: int, device: str) -> Training:
+def training_of(wish: Compression, seed: int, device: str) -> Training:
+    """How a network is fitted to the data."""
     epochs = DEFAULT_EPOCHS if wish.epochs is None else wish.epochs
     return Training(
         epochs=epochs,
@@ -134,6 +135,7 @@ def _training(wish: Compression, seed: int, device: str) -> Training:
         patience=max(3, epochs // 2),
         seed=seed,
         device=device,
+        resolutions_px=wish.resolutions_px,
     )
 
 

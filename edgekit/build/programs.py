@@ -15,7 +15,7 @@ from edgekit.build.threads import one_thread
 # Importing it registers the quantized operators, without which a saved program does not load.
 import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401  isort:skip
 
-__all__ = ["graph_of", "half", "load", "one_thread", "plain", "run_each", "save", "shapes"]
+__all__ = ["edge_shapes", "graph_of", "half", "load", "one_thread", "plain", "run_each", "save", "shapes"]
 
 
 def save(program: ExportedProgram, path: Path) -> None:
@@ -39,6 +39,13 @@ def shapes(program: ExportedProgram) -> tuple[tuple[int, ...], tuple[int, ...]]:
     placeholder = next(n for n in program.graph.nodes if n.op == "placeholder" and n.name in program.graph_signature.user_inputs)
     output = next(n for n in program.graph.nodes if n.name == program.graph_signature.user_outputs[0])
     return tuple(int(s) for s in placeholder.meta["val"].shape), tuple(int(s) for s in output.meta["val"].shape)
+
+
+def edge_shapes(program: ExportedProgram) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """Shape of the input and of every output, batch 1."""
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    outputs = tuple(tuple(int(s) for s in values[name].shape) for name in program.graph_signature.user_outputs)
+    return shapes(program)[0], outputs
 
 
 def graph_of(program: ExportedProgram) -> fx.GraphModule:

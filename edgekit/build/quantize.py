@@ -20,7 +20,7 @@ from edgekit.build.programs import graph_of, run_each
 from edgekit.build.quantizer import BEST, EdgeQuantizer
 from edgekit.build.recipe import Recipe
 from edgekit.build.walk import linears
-from edgekit.build.weight_rounding import round_weights
+from edgekit.build.weight_rounding import carry_weights, round_weights
 
 __all__ = ["Quantized", "TensorQuant", "calibrate", "clearness_db", "finish", "integer_graph", "quantize", "signal_to_noise_db"]
 
@@ -60,7 +60,7 @@ class Quantized:
         folded: float (1, 3, h, w) -> float (1, classes), weights int8.
         unfolded: the same with float weights behind a quantize operator.
         entry: quantization of the input.
-        exit: quantization of the first output.
+        exits: quantization of every output: (1, classes) logits; of a staged network those of each exit, then of its features.
         tensors: every quantized tensor.
         float_layers: nodes of `folded` that the recipe keeps in float.
     """
@@ -68,9 +68,14 @@ class Quantized:
     folded: ExportedProgram
     unfolded: ExportedProgram
     entry: Edge
-    exit: Edge
+    exits: tuple[Edge, ...]
     tensors: tuple[TensorQuant, ...]
     float_layers: tuple[str, ...] = ()
+
+    @property
+    def exit(self) -> Edge:
+        """Of the first output."""
+        return self.exits[0]
 
 
 def quantize(
@@ -78,14 +83,17 @@ def quantize(
     batches: Iterable[torch.Tensor],
     *,
     recipe: Recipe = Recipe(),  # noqa: B008 - frozen
+    weights: Quantized | None = None,
     seen: Callable[[int], None] = lambda count: None,
 ) -> Quantized:
     """Static INT8 of a float program.
 
     Args:
-        program: (1, 3, h, w) float32 -> (1, classes) float32, batch dynamic or not.
+        program: (1, 3, h, w) float32 -> (1, classes) float32, batch dynamic or not; a staged one gives features as well.
         batches: calibration input, (n, 3, h, w) float32 each.
         recipe: observer, repairs, float layers.
+        weights: the same network at another resolution, whose int8 weights are taken, so that a payload holds them once; None
+            rounds them on these photos.
         seen: told the number of photos after each batch.
 
     Raises:
@@ -96,7 +104,9 @@ def quantize(
     photos = calibrate(prepared, batches, seen=seen)
     unfolded = convert_pt2e(copy.deepcopy(prepared), fold_quantize=False)
     folded = convert_pt2e(prepared)
-    if recipe.rounding:
+    if weights is not None:
+        carry_weights(graph_of(weights.folded), folded, (unfolded,))
+    elif recipe.rounding:
         round_weights(graph, folded, (unfolded,), _spread(photos, ROUNDING_PHOTOS))
     if recipe.bias_correction:
         correct_biases(graph, folded, _spread(photos, CORRECTION_PHOTOS))
@@ -143,7 +153,7 @@ def finish(
         folded=exported,
         unfolded=torch.export.export(unfolded, example, strict=False),
         entry=entry,
-        exit=exits[0],
+        exits=exits,
         tensors=_tensors(folded),
         float_layers=tuple(node.name for i, node in enumerate(linears(exported.graph_module)) if i in float_layers),
     )

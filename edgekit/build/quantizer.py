@@ -37,7 +37,7 @@ from edgekit.build.observers import MseObserver, PercentileObserver
 from edgekit.build.recipe import Recipe
 from edgekit.spec.errors import InputError
 
-__all__ = ["BEST", "WEIGHT_SCALE_FLOOR", "BestObserver", "EdgeQuantizer"]
+__all__ = ["BEST", "WEIGHT_SCALE_FLOOR", "BestObserver", "EdgeQuantizer", "is_answer"]
 
 WEIGHT_SCALE_FLOOR = 2.0**-14
 """Dead channels have tiny weights, hence tiny scales and int32 biases near overflow; below this floor a weight is zero anyway."""
@@ -167,7 +167,7 @@ class EdgeQuantizer(Quantizer):
             for x, spec in annotation.input_qspec_map.items():
                 if x.op == "placeholder" and spec is self.activation:
                     annotation.input_qspec_map[x] = self.entry
-            if annotation.output_qspec is self.activation and any(user.op == "output" for user in node.users):
+            if annotation.output_qspec is self.activation and is_answer(node):
                 annotation.output_qspec = self.exit
 
     def _annotate_float(self, node: fx.Node) -> None:
@@ -240,6 +240,13 @@ def _float_part(model: fx.GraphModule, names: Collection[str]) -> dict[fx.Node, 
         if node.op == "call_function" and node.target in PADS and node.users and all(user in found for user in node.users):
             found.add(node)
     return dict.fromkeys(node for node in reversed(model.graph.nodes) if node in found)
+
+
+def is_answer(node: fx.Node) -> bool:
+    """Whether it leaves the network to be looked at. Maps of features that leave a staged network are read inside as well."""
+    outside = [user.op == "output" for user in node.users]
+    value = node.meta.get("val")
+    return any(outside) and (all(outside) or not isinstance(value, torch.Tensor) or value.dim() < 4)
 
 
 def _done(node: fx.Node) -> bool:

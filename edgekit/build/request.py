@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgekit.build.compression import Compression
+from edgekit.build.ladder.wish import Adaptive
 from edgekit.build.model_source import ModelSource
 from edgekit.build.pipeline import StageRun
 from edgekit.spec.target import TargetProfile
 
 if TYPE_CHECKING:
+    from edgekit.build.ladder.found import LadderFound
     from edgekit.build.outcome import GradedNetwork, Guarded
     from edgekit.build.sensitivity_rows import Sensitivity
 
@@ -59,6 +61,7 @@ class BuildRequest:
         calibration_limit: photos that set the ranges.
         store: folder of finished stages; None takes the default.
         compression: training, teacher, pruning, guard.
+        adaptive: a ladder of early exits, resolutions or networks; None builds a plain network.
     """
 
     model: ModelSource
@@ -78,6 +81,7 @@ class BuildRequest:
     calibration_limit: int = 128
     store: Path | None = None
     compression: Compression = Compression()  # noqa: RUF009 - frozen
+    adaptive: Adaptive | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +162,7 @@ class BuildResult:
         networks: float networks that were trained, on photos that no training saw.
         guarded: how much may be lost, if that was asked.
         sensitivities: of every layer, if they were measured.
+        ladder: what was chosen and what it was held against, if one was wished for.
     """
 
     bundle: Path
@@ -171,6 +176,7 @@ class BuildResult:
     networks: "tuple[GradedNetwork, ...]" = ()
     guarded: "Guarded | None" = None
     sensitivities: "tuple[Sensitivity, ...]" = ()
+    ladder: "LadderFound | None" = None
 
 
 @dataclass(frozen=True, slots=True)

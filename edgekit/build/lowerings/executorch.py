@@ -1,7 +1,7 @@
 """ExecuTorch: exported program -> `.pte` for the XNNPACK delegate."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from unittest import mock
 
@@ -13,12 +13,12 @@ from torch.export import ExportedProgram
 
 from edgekit.build.forms_norms import norms_as_products
 from edgekit.build.integer import integer_edges
-from edgekit.build.lowerings import Lowered, xnnpack_graph
-from edgekit.build.programs import graph_of, half, plain, shapes
+from edgekit.build.lowerings import Lowered, LoweredRungs, Piece, output_specs, xnnpack_graph
+from edgekit.build.programs import edge_shapes, graph_of, half, plain, shapes
 from edgekit.build.quantize import Quantized
 from edgekit.spec.manifest import TensorSpec
 
-__all__ = ["NAME", "SUFFIX", "TOOLS", "half_weights", "lower_float", "lower_integer", "lower_program"]
+__all__ = ["NAME", "SUFFIX", "TOOLS", "half_weights", "lower_float", "lower_integer", "lower_program", "lower_rungs"]
 
 NAME = "executorch"
 SUFFIX = ".pte"
@@ -27,18 +27,28 @@ TOOLS = ("executorch", "torch", "torchao")
 
 def lower_integer(quantized: Quantized, *, activation_dtype: str) -> Lowered:
     """(1, 3, h, w) int8 -> (1, classes) int8, one delegate call. XNNPACK knows int8 activations only."""
+    rungs = lower_rungs({"forward": quantized}, activation_dtype=activation_dtype)
+    piece = rungs.pieces["forward"]
+    return Lowered(rungs.files[piece.file], piece.method, piece.inputs, piece.outputs)
+
+
+def lower_rungs(rungs: Mapping[str, Quantized], *, activation_dtype: str) -> LoweredRungs:
+    """A method for each rung, one delegate call each, in one file that holds equal weights once."""
     del activation_dtype
+    programs = {name: _integer_program(quantized) for name, quantized in rungs.items()}
+    return LoweredRungs({NAME: lower_program(programs)}, {name: _piece(name, quantized) for name, quantized in rungs.items()})
+
+
+def _integer_program(quantized: Quantized) -> ExportedProgram:
     graph = graph_of(quantized.folded)
     integer_edges(graph)
-    size, out = shapes(quantized.folded)
-    program = torch.export.export(graph, (torch.zeros(size, dtype=torch.int8),), strict=False)
-    entry, end = quantized.entry, quantized.exit
-    return Lowered(
-        payload=lower_program(program),
-        method="forward",
-        inputs=(TensorSpec("x", "int8", size, "NCHW", entry.scale, entry.zero_point),),
-        outputs=(TensorSpec("logits", "int8", out, "NC", end.scale, end.zero_point),),
-    )
+    return torch.export.export(graph, (torch.zeros(shapes(quantized.folded)[0], dtype=torch.int8),), strict=False)
+
+
+def _piece(name: str, quantized: Quantized) -> Piece:
+    size, outputs = edge_shapes(quantized.folded)
+    entry = TensorSpec("x", "int8", size, "NCHW", quantized.entry.scale, quantized.entry.zero_point)
+    return Piece(NAME, name, (entry,), output_specs(outputs, quantized.exits, dtype="int8"))
 
 
 def lower_float(program: ExportedProgram, *, precision: str) -> Lowered:
@@ -62,8 +72,8 @@ def _without_norms(program: ExportedProgram) -> ExportedProgram:
     return torch.export.export(graph, tuple(program.example_inputs[0]), strict=False)
 
 
-def lower_program(program: ExportedProgram) -> bytes:
-    """A float or quantized program -> the bytes of a `.pte` for XNNPACK."""
+def lower_program(program: ExportedProgram | dict[str, ExportedProgram]) -> bytes:
+    """A float or quantized program, or several by method -> the bytes of a `.pte` for XNNPACK."""
     with xnnpack_graph.rewriting():
         lowered = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
     return bytes(lowered.to_executorch().buffer)

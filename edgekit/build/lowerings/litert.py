@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,13 +21,13 @@ from torch import fx, nn
 from torch.export import ExportedProgram
 
 from edgekit.build.integer import DEQUANTIZE, QUANTIZE, clamp_bounds
-from edgekit.build.lowerings import Lowered
-from edgekit.build.programs import graph_of, plain, shapes
+from edgekit.build.lowerings import Lowered, LoweredRungs, Piece, output_specs
+from edgekit.build.programs import edge_shapes, graph_of, plain, shapes
 from edgekit.build.quantize import Quantized
 from edgekit.build.quantizer import CLAMPS, EdgeQuantizer
 from edgekit.spec.manifest import TensorSpec
 
-__all__ = ["NAME", "SUFFIX", "TOOLS", "convert", "last_channels", "lower_float", "lower_integer", "quiet"]
+__all__ = ["NAME", "SUFFIX", "TOOLS", "convert", "last_channels", "lower_float", "lower_integer", "lower_rungs", "quiet"]
 
 NAME = "litert"
 SUFFIX = ".tflite"
@@ -38,36 +38,47 @@ aten = torch.ops.aten
 
 
 class _ChannelsLast(nn.Module):
-    """(1, h, w, 3) -> what `inner` makes of (1, 3, h, w); the converter then moves the transpose out of existence."""
+    """(1, h, w, c) -> what `inner` makes of (1, c, h, w); the converter then moves the transpose out of existence."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
         self.inner = inner
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, ...]:
         return self.inner(x.permute(0, 3, 1, 2))
 
 
 def lower_integer(quantized: Quantized, *, activation_dtype: str) -> Lowered:
-    """(1, h, w, 3) int8 -> (1, classes) int8. TFLite knows int8 activations only.
+    """(1, h, w, 3) int8 -> (1, classes) int8. TFLite knows int8 activations only."""
+    rungs = lower_rungs({SIGNATURE: quantized}, activation_dtype=activation_dtype)
+    piece = rungs.pieces[SIGNATURE]
+    return Lowered(rungs.files[piece.file], piece.method, piece.inputs, piece.outputs)
+
+
+def lower_rungs(rungs: Mapping[str, Quantized], *, activation_dtype: str) -> LoweredRungs:
+    """A signature for each rung in one file that holds equal weights once; features lie channels last, as inside.
 
     The converter is given float edges that begin with a quantize and end with a dequantize operator: it drops both, and the
     signature becomes integer.
     """
     del activation_dtype
-    graph = graph_of(quantized.unfolded)
-    _pad_before_pools(graph)
-    _split_unit_clamps(graph)
-    size, out = shapes(quantized.unfolded)
-    with _strict() if quantized.float_layers else contextlib.nullcontext():
-        payload = convert(graph, size, QuantConfig(pt2e_quantizer=EdgeQuantizer()))
-    entry, end = quantized.entry, quantized.exit
-    return Lowered(
-        payload=payload,
-        method=SIGNATURE,
-        inputs=(TensorSpec("args_0", "int8", last_channels(size), "NHWC", entry.scale, entry.zero_point),),
-        outputs=(TensorSpec("output_0", "int8", out, "NC", end.scale, end.zero_point),),
-    )
+    graphs = {}
+    for name, quantized in rungs.items():
+        graph = graph_of(quantized.unfolded)
+        _pad_before_pools(graph)
+        _split_unit_clamps(graph)
+        _features_last(graph)
+        graphs[name] = (graph, shapes(quantized.unfolded)[0])
+    with _strict() if any(quantized.float_layers for quantized in rungs.values()) else contextlib.nullcontext():
+        payload = convert_all(graphs, QuantConfig(pt2e_quantizer=EdgeQuantizer()))
+    return LoweredRungs({NAME: payload}, {name: _piece(name, quantized) for name, quantized in rungs.items()})
+
+
+def _piece(name: str, quantized: Quantized) -> Piece:
+    size, outputs = edge_shapes(quantized.unfolded)
+    entry = TensorSpec("args_0", "int8", last_channels(size), "NHWC", quantized.entry.scale, quantized.entry.zero_point)
+    names = tuple(f"output_{i}" for i in range(len(outputs)))
+    return Piece(NAME, name, (entry,), output_specs(outputs, quantized.exits, dtype="int8", last=True, names=names))
 
 
 def lower_float(program: ExportedProgram, *, precision: str) -> Lowered:
@@ -91,14 +102,46 @@ def last_channels(size: tuple[int, ...]) -> tuple[int, ...]:
 
 def convert(graph: nn.Module, size: tuple[int, ...], config: QuantConfig | None) -> bytes:
     """A network of images (n, channels, height, width) -> the bytes of a `.tflite` that takes channels last."""
-    example = (torch.zeros(last_channels(size)),)
-    wrapped = _ChannelsLast(graph)
-    # An exported graph refuses eval(), having no training mode; the converter only looks at this flag.
-    wrapped.training = False
+    return convert_all({SIGNATURE: (graph, size)}, config)
+
+
+def convert_all(graphs: Mapping[str, tuple[nn.Module, tuple[int, ...]]], config: QuantConfig | None) -> bytes:
+    """The same of several networks, each with the size of its input: a signature each, by name."""
+    converter: Any = litert_torch
+    for name, (graph, size) in graphs.items():
+        wrapped = _ChannelsLast(graph)
+        # An exported graph refuses eval(), having no training mode; the converter only looks at this flag.
+        wrapped.training = False
+        converter = converter.signature(name, wrapped, (torch.zeros(last_channels(size)),))
     with quiet(), _pads_channels_last(), tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
-        litert_torch.convert(wrapped, example, quant_config=config).export(str(path))
+        converter.convert(quant_config=config).export(str(path))
         return path.read_bytes()
+
+
+def _features_last(graph: fx.GraphModule) -> None:
+    """Let features leave a segment channels last, without a transpose in the file.
+
+    `x -> quantize -> dequantize -> output, readers` -> `x -> permute -> quantize -> dequantize -> output, permute -> readers`.
+    The converter removes a pair of opposite permutations, but not through a quantize and a dequantize operator between them.
+    """
+    end = next(iter(graph.graph.find_nodes(op="output")))
+    outputs = end.args[0]
+    for value in outputs if isinstance(outputs, tuple | list) else (outputs,):
+        if value.target is not DEQUANTIZE or value.meta["val"].dim() != 4:
+            continue
+        quantize = value.args[0]
+        with graph.graph.inserting_before(quantize):
+            last = graph.graph.call_function(aten.permute.default, (quantize.args[0], [0, 2, 3, 1]))
+        quantize.replace_input_with(quantize.args[0], last)
+        for dequantize in quantize.users:
+            readers = [user for user in dequantize.users if user is not end]
+            with graph.graph.inserting_after(dequantize):
+                first = graph.graph.call_function(aten.permute.default, (dequantize, [0, 3, 1, 2]))
+            for reader in readers:
+                reader.replace_input_with(dequantize, first)
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
 
 
 def _pad_before_pools(graph: fx.GraphModule) -> None:

@@ -2,17 +2,19 @@
 
 import logging
 import warnings
+from collections.abc import Mapping
 
 import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
 
-from edgekit.build.lowerings import Lowered, onnx_floats, onnx_passes
-from edgekit.build.programs import half, plain, shapes
+from edgekit.build.integer import Edge
+from edgekit.build.lowerings import Lowered, LoweredRungs, Piece, onnx_floats, onnx_passes, output_specs
+from edgekit.build.programs import edge_shapes, half, plain, shapes
 from edgekit.build.quantize import Quantized
 from edgekit.spec.manifest import TensorSpec
 
-__all__ = ["NAME", "SUFFIX", "TOOLS", "export", "lower_float", "lower_integer", "serialize"]
+__all__ = ["NAME", "SUFFIX", "TOOLS", "export", "lower_float", "lower_integer", "lower_rungs", "serialize"]
 
 NAME = "onnx"
 SUFFIX = ".onnx"
@@ -24,8 +26,9 @@ UINT8_OFFSET = 128
 
 def lower_integer(quantized: Quantized, *, activation_dtype: str) -> Lowered:
     """(1, 3, h, w) -> (1, classes), both of `activation_dtype`: `uint8` is 1.7 times faster on x86."""
-    size, out = shapes(quantized.folded)
-    model = export(quantized.folded, (torch.zeros(size),))
+    size, outputs = edge_shapes(quantized.folded)
+    names = ("logits", "features")[: len(outputs)]
+    model = export(quantized.folded, (torch.zeros(size),), names=(("x",), names))
     graph = model.graph
     onnx_passes.fold_pads(graph)
     onnx_passes.pool_globally(graph)
@@ -38,13 +41,19 @@ def lower_integer(quantized: Quantized, *, activation_dtype: str) -> Lowered:
     onnx_passes.pad_integers(graph)
     onnx_passes.strip_edges(graph)
     onnx_floats.keep_floats(graph)
-    entry, end = quantized.entry, quantized.exit
-    return Lowered(
-        payload=serialize(model),
-        method="",
-        inputs=(TensorSpec("x", activation_dtype, size, "NCHW", entry.scale, entry.zero_point + offset),),
-        outputs=(TensorSpec("logits", activation_dtype, out, "NC", end.scale, end.zero_point + offset),),
-    )
+    entry = TensorSpec("x", activation_dtype, size, "NCHW", quantized.entry.scale, quantized.entry.zero_point + offset)
+    shifted = [Edge(each.scale, each.zero_point + offset) for each in quantized.exits]
+    return Lowered(serialize(model), "", (entry,), output_specs(outputs, shifted, dtype=activation_dtype))
+
+
+def lower_rungs(rungs: Mapping[str, Quantized], *, activation_dtype: str) -> LoweredRungs:
+    """A file for each rung: the format has no several entries."""
+    files, pieces = {}, {}
+    for name, quantized in rungs.items():
+        lowered = lower_integer(quantized, activation_dtype=activation_dtype)
+        files[name] = lowered.payload
+        pieces[name] = Piece(name, "", lowered.inputs, lowered.outputs)
+    return LoweredRungs(files, pieces)
 
 
 def lower_float(program: ExportedProgram, *, precision: str) -> Lowered:

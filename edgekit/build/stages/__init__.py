@@ -2,6 +2,7 @@
 
 from edgekit.build.stages.answer import AnswerBundle, AnswerFloat
 from edgekit.build.stages.distill import Distill
+from edgekit.build.stages.exits import TrainExits
 from edgekit.build.stages.export import Export
 from edgekit.build.stages.fit import Fit
 from edgekit.build.stages.grade import Grade
@@ -13,6 +14,7 @@ from edgekit.build.stages.pack import Pack
 from edgekit.build.stages.prune import Prune
 from edgekit.build.stages.qat import TrainQuantized
 from edgekit.build.stages.quantize import Quantize
+from edgekit.build.stages.recalibrate import Recalibrate
 from edgekit.build.stages.sense import Sense
 from edgekit.build.stages.separable import Separable
 
@@ -31,7 +33,9 @@ __all__ = [
     "Pack",
     "Prune",
     "Quantize",
+    "Recalibrate",
     "Sense",
     "Separable",
+    "TrainExits",
     "TrainQuantized",
 ]

@@ -4,7 +4,6 @@ import io
 import logging
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from edgekit.build.artifact import Artifact
-from edgekit.build.facts import FILE, Facts, read_facts
+from edgekit.build.facts import Facts, read_facts, write_facts
 from edgekit.build.network import Network
 from edgekit.build.pipeline import Progress
 from edgekit.build.user_code import FAILURES, first_line
@@ -32,9 +31,11 @@ class Export:
 
     Attributes:
         network: where it comes from.
+        staged: with its early exits: every exit's answer and the features it looks at become outputs.
     """
 
     network: Network
+    staged: bool = False
 
     name: ClassVar[str] = "export"
     version: ClassVar[int] = 2
@@ -48,10 +49,11 @@ class Export:
 
         from edgekit.build import programs
         from edgekit.build.checkpoint import read_checkpoint
+        from edgekit.build.ladder.exit_checkpoint import read_staged
 
         facts = read_facts(source.path)
         progress(0.1, "rebuilding the network")
-        module = read_checkpoint(source.path, self.network)
+        module = read_staged(source.path, self.network) if self.staged else read_checkpoint(source.path, self.network)
         progress(0.4, "tracing")
         image = torch.zeros(1, 3, facts.resolution_px, facts.resolution_px)
         try:
@@ -60,7 +62,7 @@ class Export:
         except FAILURES as error:
             raise _not_traceable(error, facts, self.network) from error
         programs.save(program, out / PROGRAM)
-        shutil.copy(source.path / FILE, out / FILE)
+        write_facts(out, facts)
 
 
 @contextmanager

@@ -38,7 +38,7 @@ class Quantize:
     recipe: Recipe = Recipe()  # noqa: RUF009 - frozen
 
     name: ClassVar[str] = "quantize"
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
     accepts: ClassVar[str] = "program"
     returns: ClassVar[str] = "quantized"
     tools: ClassVar[tuple[str, ...]] = ("torch", "torchao", "numpy", "pillow")
@@ -102,7 +102,7 @@ def write_quantized(quantized: "Quantized", out: Path, source: Path) -> None:
     programs.save(quantized.unfolded, out / UNFOLDED)
     scales = {
         "entry": asdict(quantized.entry),
-        "exit": asdict(quantized.exit),
+        "exits": [asdict(each) for each in quantized.exits],
         "tensors": [asdict(t) for t in quantized.tensors],
         "float_layers": quantized.float_layers,
     }
@@ -162,7 +162,7 @@ def read_quantized(folder: Path) -> "Quantized":
         folded=programs.load(folder / FOLDED),
         unfolded=programs.load(folder / UNFOLDED),
         entry=Edge(**scales["entry"]),
-        exit=Edge(**scales["exit"]),
+        exits=tuple(Edge(**each) for each in scales["exits"]),
         tensors=tensors,
         float_layers=tuple(scales["float_layers"]),
     )

@@ -1,0 +1,1 @@
+"""The ladder: a network cut into rungs, and margins that say when an answer is sure enough."""
