@@ -22,9 +22,9 @@ __all__ = ["Loaded", "load_payload"]
 class _Guarded:
     """A session that one thread at a time may use."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, lock: threading.Lock) -> None:
         self._session: Session | None = session
-        self._lock = threading.Lock()
+        self._lock = lock
 
     def run(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         with self._lock:
@@ -60,7 +60,9 @@ class Loaded:
         self.fallback = tuple(item for session in sessions.values() for item in session.fallback)
         self._entries = {entry.rung: entry for entry in payload.entries}
         self._tables = {e.rung: input_table(reader, e) for e in payload.entries if e.pixel_table is not None}
-        guarded = {name: _Guarded(session) for name, session in sessions.items()}
+        # Sessions of one file share what the engine writes into.
+        locks = {entry.file: threading.Lock() for entry in payload.entries}
+        guarded = {name: _Guarded(session, locks[self._entries[name].file]) for name, session in sessions.items()}
         self._sessions: tuple[_Closable, ...] = tuple(guarded.values())
         self.steps = tuple(Step(rung, guarded[rung.name].run) for rung in reader.manifest.rungs if rung.name in guarded)
 
@@ -96,7 +98,7 @@ class Loaded:
     def sample_run(self, reader: BundleReader) -> Callable[[], object]:
         """A function that answers for the first golden image, with its tensors made already."""
         tensors = self.golden_tensors(reader)
-        return lambda: climb(self.steps, lambda rung: tensors[rung.name])
+        return lambda: climb(self.steps, lambda rung: (tensors[rung.name],))
 
     def golden_tensors(self, reader: BundleReader) -> dict[str, Tensor]:
         """The first golden image as the input tensor of each rung that takes one."""
@@ -124,8 +126,12 @@ def load_payload(reader: BundleReader, payload: Payload, *, threads: int) -> Loa
     engine = engines.find(payload.engine)
     sessions: dict[str, Session] = {}
     try:
+        opened: dict[str, Session] = {}
         for entry in payload.entries:
-            sessions[entry.rung] = engine.load(reader.file(entry.file), entry, threads=threads)
+            path = reader.file(entry.file)
+            also = getattr(opened.get(entry.file), "also", None)
+            session = engine.load(path, entry, threads=threads) if also is None else also(path, entry)
+            sessions[entry.rung] = opened[entry.file] = session
         return Loaded(reader, payload, sessions)
     except BaseException:
         for session in sessions.values():

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,11 @@ from numpy.typing import NDArray
 from edgekit.runtime.decode import best_labels
 from edgekit.runtime.engines import Tensor
 from edgekit.runtime.images import ImageLike, decode
-from edgekit.runtime.ladder import climb
+from edgekit.runtime.ladder import Ask, Input, Outcome, check_ask, climb_all
 from edgekit.runtime.loaded import Loaded
 from edgekit.runtime.loaded_text import LoadedText
-from edgekit.runtime.opened import Opened
+from edgekit.runtime.opened import Opened, check_top
+from edgekit.runtime.paces import Paces
 from edgekit.runtime.pixels import crop_pixels
 from edgekit.runtime.results import Latency, Refusal, Result
 from edgekit.runtime.select import choose
@@ -37,42 +39,66 @@ class Model(Opened[Loaded]):
         """Wrap what `open_model` has loaded; it closes both."""
         super().__init__(reader, loaded, refused=refused, threads=threads)
         self._filter = reader.manifest.preprocess.filter if reader.manifest.preprocess else ""
+        self._paces = Paces()
         self._rungs = {rung.name: rung for rung in reader.manifest.rungs}
 
-    def run(self, image: ImageLike, *, top: int = 5) -> Result:
+    def run(self, image: ImageLike, *, top: int = 5, floor: str = "balanced", ceiling_ms: float | None = None) -> Result:
         """Classify one image.
 
         Args:
             image: a path, a PIL image, or a uint8 array (height, width, 3) or (height, width).
             top: how many labels to return.
+            floor: how sure an answer must be before it is taken: `accurate`, `balanced` or `fast`.
+            ceiling_ms: no rung is begun that would probably end later than so long after the call; the first one always runs.
+                What a rung takes is learned from the runs before: call `warm_up` first.
 
         Raises:
-            InputError: the image cannot be read, or the model is closed.
+            InputError: the image cannot be read, an argument cannot be, or the model is closed.
         """
-        if top < 1:
-            raise InputError(f"top is {top}", where="top", fix="ask for at least one label", code="argument")
-        filter_name = self._filter
-        pre = 0.0
-        start = time.perf_counter()
-        pixels = decode(image)
+        return self.run_batch((image,), top=top, floor=floor, ceiling_ms=ceiling_ms)[0]
 
-        def prepare(rung: Rung) -> Tensor:
-            nonlocal pre
-            begin = time.perf_counter()
-            tensor = self._loaded.tensor(crop_pixels(pixels, rung, filter_name=filter_name), rung)
-            pre += time.perf_counter() - begin
-            return tensor
+    def run_batch(
+        self, images: Sequence[ImageLike], *, top: int = 5, floor: str = "balanced", ceiling_ms: float | None = None
+    ) -> tuple[Result, ...]:
+        """Classify images rung by rung; those whose answer is sure enough leave before the next rung runs.
 
-        decoded = time.perf_counter()
-        outcome = climb(self._loaded.steps, prepare)
-        climbed = time.perf_counter()
-        rung = self._loaded.steps[outcome.index].rung
-        spec = self._loaded.entry(rung.name).outputs[0]
-        labels = best_labels(outcome.outputs[0].reshape(-1), spec, names=self.labels, top=top)
-        done = time.perf_counter()
-        latency = Latency((decoded - start + pre) * 1e3, (climbed - decoded - pre) * 1e3, (done - climbed) * 1e3)
+        Args:
+            images: as for `run`.
+            top: as for `run`.
+            floor: as for `run`.
+            ceiling_ms: as for `run`; each image has so much time of its own.
+
+        Raises:
+            InputError: as `run` does.
+        """
+        check_top(top)
+        check_ask(floor, ceiling_ms)
+        seen = [_Seen(image, self._loaded, self._filter) for image in images]
+        inputs = [
+            Input(self._loaded.steps, each.prepare, begin=each.open, end=each.close, expected_ms=self._paces.expected_ms)
+            for each in seen
+        ]
+        outcomes = climb_all(inputs, Ask(floor, ceiling_ms))
+        return tuple(self._result(outcome, each, top) for outcome, each in zip(outcomes, seen, strict=True))
+
+    def _result(self, outcome: Outcome, seen: "_Seen", top: int) -> Result:
+        self._paces.learn(outcome.rungs)
+        begun = time.perf_counter()
+        rung = outcome.rungs[-1].name
+        labels = best_labels(outcome.outputs[0].reshape(-1), self._loaded.entry(rung).outputs[0], names=self.labels, top=top)
+        post_ms = (time.perf_counter() - begun) * 1e3
+        inference_ms = sum(run.latency_ms for run in outcome.rungs) - seen.tensors_ms
         return Result(
-            labels, rung.name, self.engine, self.delegate, self.precision, latency, outcome.margin, fallback=self.fallback
+            labels,
+            rung,
+            self.engine,
+            self.delegate,
+            self.precision,
+            Latency(seen.decode_ms + seen.tensors_ms, inference_ms, post_ms),
+            outcome.margin,
+            fallback=self.fallback,
+            rungs=outcome.rungs,
+            stopped_by=outcome.stopped_by,
         )
 
     def logits(self, images: ImageLike, *, rung: str | None = None) -> Tensor:
@@ -108,14 +134,41 @@ class Model(Opened[Loaded]):
         return images
 
     def warm_up(self, n: int = 3) -> None:
-        """Run every rung `n` times on black pixels, so that the first real answer is not the slowest."""
-        for step in self._loaded.steps:
-            side = self._rungs[first_rung(self.manifest, step.rung.name)].resolution_px
-            self.logits(np.zeros((max(n, 1), side, side, 3), np.uint8), rung=step.rung.name)
+        """Run every rung `n` times on black pixels, so that the first real answer is not the slowest and a ceiling knows them."""
+        starts = [step.rung for step in self._loaded.steps if not step.rung.continues]
+        tensors = {r.name: self._loaded.tensor(np.zeros((r.resolution_px, r.resolution_px, 3), np.uint8), r) for r in starts}
+        given = Input(self._loaded.steps, lambda rung: (tensors[rung.name],)).through()
+        for _ in range(max(n, 1)):
+            self._paces.learn(climb_all((given,))[0].rungs)
 
     def verify(self) -> tuple[GoldenResult, ...]:
         """Run the bundle's golden images through the loaded payload: one result per rung."""
         return self._loaded.check_goldens(self._reader)
+
+
+class _Seen:
+    """An image on its way: decoded when its first rung is due, forgotten when it is answered."""
+
+    def __init__(self, image: ImageLike, loaded: Loaded, filter_name: str) -> None:
+        self._image, self._loaded, self._filter = image, loaded, filter_name
+        self._pixels: NDArray[np.uint8] | None = None
+        self.decode_ms = 0.0
+        self.tensors_ms = 0.0
+
+    def open(self) -> None:
+        begun = time.perf_counter()
+        self._pixels = decode(self._image)
+        self.decode_ms = (time.perf_counter() - begun) * 1e3
+
+    def prepare(self, rung: Rung) -> tuple[Tensor]:
+        assert self._pixels is not None
+        begun = time.perf_counter()
+        tensor = self._loaded.tensor(crop_pixels(self._pixels, rung, filter_name=self._filter), rung)
+        self.tensors_ms += (time.perf_counter() - begun) * 1e3
+        return (tensor,)
+
+    def close(self) -> None:
+        self._pixels = None
 
 
 def open_model(

@@ -6,9 +6,10 @@ from typing import Generic, Protocol, Self, TypeVar
 from edgekit.runtime.decode import read_labels
 from edgekit.runtime.results import Refusal
 from edgekit.spec.bundle import BundleReader
+from edgekit.spec.errors import InputError
 from edgekit.spec.manifest import Manifest, Payload
 
-__all__ = ["Opened"]
+__all__ = ["Opened", "check_top"]
 
 
 class Runs(Protocol):
@@ -96,6 +97,16 @@ class Opened(Generic[L]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Close it."""
         self.close()
+
+
+def check_top(top: int) -> None:
+    """Refuse to give no label.
+
+    Raises:
+        InputError: `argument`.
+    """
+    if top < 1:
+        raise InputError(f"top is {top}", where="top", fix="ask for at least one label", code="argument")
 
 
 def _labels(reader: BundleReader) -> tuple[str, ...]:

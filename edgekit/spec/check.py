@@ -29,7 +29,10 @@ from edgekit.spec.rules import (
     INTEGER_RANGE,
     LAYOUTS,
     SLUG,
+    check_features,
+    check_margins,
     check_placement,
+    check_rung,
     check_tensor,
     require,
     require_listed,
@@ -81,7 +84,7 @@ def check_manifest(manifest: Manifest) -> None:
     unique((p.id for p in manifest.payloads), what="payload id", where="manifest.payloads")
     for i, payload in enumerate(manifest.payloads):
         _check_payload(payload, manifest, sizes, inputs, where=f"manifest.payloads[{i}]")
-    _check_margins(manifest)
+    check_margins(manifest)
 
 
 def _check_format(number: int) -> None:
@@ -118,8 +121,7 @@ def _check_rungs(rungs: tuple[Rung, ...], *, reads_text: bool) -> None:
     unique((r.name for r in rungs), what="rung", where="manifest.rungs")
     for i, rung in enumerate(rungs):
         where = f"manifest.rungs[{i}]"
-        require(SLUG.fullmatch(rung.name), f"rung name {rung.name!r}", f"{where}.name")
-        require(rung.min_margin >= 0, f"margin {rung.min_margin} is below 0", f"{where}.min_margin")
+        check_rung(rung, last=i == len(rungs) - 1, where=where)
         if reads_text:
             pixels = rung.resolution_px or rung.resize_px
             require(not pixels, "a rung that reads text has no pixels", f"{where}.resolution_px")
@@ -131,7 +133,6 @@ def _check_rungs(rungs: tuple[Rung, ...], *, reads_text: bool) -> None:
             f"{where}.resize_px",
         )
     require(not rungs[0].continues, "the first rung has nothing to continue", "manifest.rungs[0].continues")
-    require(rungs[-1].min_margin == 0, "the last rung must take every answer: 0", f"manifest.rungs[{len(rungs) - 1}].min_margin")
 
 
 def _check_files(manifest: Manifest) -> dict[str, int]:
@@ -184,8 +185,10 @@ def _check_payload(
         require(entry.rung in rungs, f"no rung {entry.rung!r}", f"{where}.entries[{i}].rung")
         _check_entry(entry, rungs[entry.rung], manifest.model.classes, sizes, where=f"{where}.entries[{i}]")
     for before, rung in zip(manifest.rungs, manifest.rungs[1:], strict=False):
-        lonely = rung.continues and rung.name in entries and before.name not in entries
-        require(not lonely, f"rung {rung.name!r} continues {before.name!r}, which has no entry", f"{where}.entries")
+        if not (rung.continues and rung.name in entries):
+            continue
+        require(before.name in entries, f"rung {rung.name!r} continues {before.name!r}, which has no entry", f"{where}.entries")
+        check_features(entries[before.name], entries[rung.name].inputs, where=f"{where}.entries")
     unique((g.rung for g in payload.goldens), what="goldens of rung", where=f"{where}.goldens")
     require({g.rung for g in payload.goldens} == set(entries), "not one golden for each entry", f"{where}.goldens")
     for i, golden in enumerate(payload.goldens):
@@ -223,13 +226,3 @@ def _check_goldens(
     require(golden.shape == shape, f"shape {list(golden.shape)} is not {list(shape)}", f"{where}.shape")
     require(golden.tolerance >= 0, f"tolerance {golden.tolerance} is below 0", f"{where}.tolerance")
     require_size(golden.file, math.prod(shape) * DTYPE_SIZE_BYTES[output.dtype], sizes, f"{where}.file")
-
-
-def _check_margins(manifest: Manifest) -> None:
-    """A margin counts steps of the logits (or logits, if they are floats), so all payloads of its rung must be alike."""
-    for i, rung in enumerate(manifest.rungs):
-        outputs = [e.outputs[0] for p in manifest.payloads for e in p.entries if e.rung == rung.name]
-        require(outputs, f"no payload serves rung {rung.name!r}", f"manifest.rungs[{i}]")
-        if rung.min_margin > 0:
-            alike = len({o.scale for o in outputs}) == 1
-            require(alike, "its payloads' logits differ in scale", f"manifest.rungs[{i}].min_margin")

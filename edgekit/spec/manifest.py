@@ -48,7 +48,7 @@ class TensorSpec:
         name: the tensor's name inside the payload; positional where the format has no names.
         dtype: `int8`, `uint8`, `int32`, `int64` (token ids), `float16` or `float32`.
         shape: static shape, batch first.
-        layout: meaning of the axes: `NCHW`, `NHWC`, `NC`, or `NT` (batch, token).
+        layout: meaning of the axes: `NCHW`, `NHWC`, `NC`, `NT` (batch, token), or `TC` (token, channel) of one text.
         scale: real value of one step; None for a float tensor and for token ids.
         zero_point: the integer that stands for 0.0; None where scale is.
     """
@@ -69,7 +69,7 @@ class Entry:
         rung: name of the rung it serves.
         file: bundle path of the payload file that holds it.
         method: method (`.pte`) or signature (`.tflite`) to call; empty for ONNX.
-        inputs: what it takes, in order; the first is the image or the features of the rung before. Of a text: token ids (1, n),
+        inputs: what it takes, in order: the image, or the features of the rung before. Of a text: token ids (1, n) or features,
             then keep (1, n), 1 for a token and 0 for padding.
         outputs: what it gives, in order; the first is the logits, or the embedding.
         pixel_table: bundle path of the (3, 256) table of `inputs[0].dtype` that turns a pixel into an input value.
@@ -81,6 +81,11 @@ class Entry:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     pixel_table: str | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Of a text: the bucket."""
+        return self.inputs[-1].shape[-1]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

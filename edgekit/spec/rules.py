@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from edgekit.spec.manifest import Payload, TensorSpec, refuse
+from edgekit.spec.manifest import Entry, Manifest, Payload, Rung, TensorSpec, refuse
 
 __all__ = [
     "DIMENSION_MAX",
@@ -11,7 +11,10 @@ __all__ = [
     "INTEGER_RANGE",
     "LAYOUTS",
     "SLUG",
+    "check_features",
+    "check_margins",
     "check_placement",
+    "check_rung",
     "check_tensor",
     "require",
     "require_listed",
@@ -21,9 +24,40 @@ __all__ = [
 
 DTYPE_SIZE_BYTES: Mapping[str, int] = {"int8": 1, "uint8": 1, "int32": 4, "int64": 8, "float16": 2, "float32": 4}
 INTEGER_RANGE: Mapping[str, tuple[int, int]] = {"int8": (-128, 127), "uint8": (0, 255)}
-LAYOUTS: Mapping[str, int] = {"NCHW": 4, "NHWC": 4, "NC": 2, "NT": 2}
+LAYOUTS: Mapping[str, int] = {"NCHW": 4, "NHWC": 4, "NC": 2, "NT": 2, "TC": 2}
 SLUG = re.compile(r"[a-z0-9][a-z0-9._-]*")
 DIMENSION_MAX = 2**31 - 1
+
+
+def check_rung(rung: Rung, *, last: bool, where: str) -> None:
+    """Refuse a name or margins that cannot be."""
+    require(SLUG.fullmatch(rung.name), f"rung name {rung.name!r}", f"{where}.name")
+    require(rung.min_margin >= 0, f"margin {rung.min_margin} is below 0", f"{where}.min_margin")
+    if last:
+        require(rung.min_margin == 0, "the last rung must take every answer: 0", f"{where}.min_margin")
+        require(rung.margins is None, "the last rung takes every answer", f"{where}.margins")
+    if rung.margins is not None:
+        accurate, fast = rung.margins.accurate, rung.margins.fast
+        falls = accurate >= rung.min_margin >= fast >= 0
+        require(falls, f"accurate {accurate}, {rung.min_margin}, fast {fast} do not fall to 0 at least", f"{where}.margins")
+
+
+def check_features(before: Entry, taken: tuple[TensorSpec, ...], *, where: str) -> None:
+    """Refuse a rung that takes other features than the one before it gives; their names may differ."""
+    given = before.outputs[1:]
+    require(given, f"rung {before.rung!r} gives no features to continue with", where)
+    alike = [_without_name(t) for t in given] == [_without_name(t) for t in taken]
+    require(alike, f"the features of rung {before.rung!r} are not what the rung after it takes", where)
+
+
+def check_margins(manifest: Manifest) -> None:
+    """A margin counts steps of the logits (or logits, if they are floats), so all payloads of its rung must be alike."""
+    for i, rung in enumerate(manifest.rungs):
+        outputs = [e.outputs[0] for p in manifest.payloads for e in p.entries if e.rung == rung.name]
+        require(outputs, f"no payload serves rung {rung.name!r}", f"manifest.rungs[{i}]")
+        if rung.enough("accurate") > 0:
+            alike = len({o.scale for o in outputs}) == 1
+            require(alike, "its payloads' logits differ in scale", f"manifest.rungs[{i}].min_margin")
 
 
 def check_placement(payload: Payload, *, where: str) -> None:
@@ -79,3 +113,7 @@ def unique(names: Iterable[str], *, what: str, where: str) -> None:
     for name in names:
         require(name not in seen, f"{what} {name!r} occurs twice", where)
         seen.add(name)
+
+
+def _without_name(tensor: TensorSpec) -> tuple[object, ...]:
+    return tensor.dtype, tensor.shape, tensor.layout, tensor.scale, tensor.zero_point

@@ -4,7 +4,10 @@ import dataclasses
 
 from edgekit.spec.codec import UNWRITTEN
 
-__all__ = ["Margins", "Rung"]
+__all__ = ["FLOORS", "Margins", "Rung"]
+
+FLOORS = ("accurate", "balanced", "fast")
+"""How much care may be asked for, from most to least."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,3 +42,9 @@ class Rung:
     continues: bool = False
     min_margin: float = 0
     margins: Margins | None = dataclasses.field(default=None, metadata=UNWRITTEN)
+
+    def enough(self, floor: str) -> float:
+        """The margin that makes an answer of this rung good enough at a floor."""
+        if self.margins is None or floor == "balanced":
+            return self.min_margin
+        return self.margins.accurate if floor == "accurate" else self.margins.fast

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import ladder_cases
 import make_wordpiece
 import numeric_cases
 import tiny
@@ -78,7 +79,7 @@ def main(out: Path) -> None:
     write_json(out / "bundles.json", "bundles", write_bundles(out))
     write_json(out / "quantize.json", "quantize", numeric_cases.quantize_cases())
     write_json(out / "tables.json", "tables", numeric_cases.table_cases())
-    write_json(out / "ladder.json", "ladder", numeric_cases.ladder_cases())
+    write_json(out / "ladder.json", "ladder", ladder_cases.climbs())
     write_json(out / "decode.json", "decode", numeric_cases.decode_cases())
     (out / "wordpiece.json").write_text(make_wordpiece.make(), encoding="utf-8", newline="\n")
 

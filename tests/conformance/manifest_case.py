@@ -1,6 +1,7 @@
 """One manifest of the vectors: a base and what is changed in it."""
 
 import copy
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +33,8 @@ def edited(base: Any, edits: tuple[tuple[str, Any], ...]) -> Any:
         if value is GONE:
             del node[last]
         else:
-            node[last] = value
+            # Through JSON, so that no two places share what a later edit changes.
+            node[last] = json.loads(json.dumps(value))
     return values
 
 

@@ -4,6 +4,7 @@ import copy
 import json
 from typing import Any
 
+from ladder_cases import ladder_manifests
 from manifest_case import BAD, ENTRY, GOLDEN, GONE, IMAGE, Case, good, rule, shape
 from text_cases import text_cases
 
@@ -23,6 +24,7 @@ def cases(bases: dict[str, Any]) -> list[Case]:
         *_goldens(nano, tiny),
         *_raw(nano),
         *text_cases(bases["text"], nano),
+        *ladder_manifests(tiny, bases["text"]),
     ]
 
 

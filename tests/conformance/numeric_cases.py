@@ -85,58 +85,6 @@ def table_cases() -> list[dict]:
     return found
 
 
-def ladder_cases() -> list[dict]:
-    """Margins of the rungs and their logits -> where the climb ends."""
-    rows = [
-        ("one-rung", "int8", [0], [[3, 9, 1]]),
-        ("stops-at-once", "int8", [5, 0], [[3, 9, 1], [0, 0, 9]]),
-        ("margin-equal", "int8", [6, 0], [[3, 9, 1], [0, 0, 9]]),
-        ("margin-one-short", "int8", [7, 0], [[3, 9, 1], [0, 0, 9]]),
-        ("fraction-above", "int8", [6.5, 0], [[3, 9, 1], [0, 0, 9]]),
-        ("fraction-below", "int8", [5.5, 0], [[3, 9, 1], [0, 0, 9]]),
-        ("tie-climbs", "int8", [1, 0], [[9, 9, 1], [0, 0, 9]]),
-        ("tie-stops-at-zero", "int8", [0, 0], [[9, 9, 1], [0, 0, 9]]),
-        ("tie-on-last", "int8", [1, 0], [[9, 9, 1], [4, 7, 7]]),
-        ("wider-than-int8", "int8", [255, 0], [[127, -128, -128], [0, 0, 9]]),
-        ("wider-than-int8-short", "int8", [256, 0], [[127, -128, -128], [0, 0, 9]]),
-        ("uint8", "uint8", [200, 0], [[255, 3, 55], [0, 0, 9]]),
-        ("negative", "int8", [2, 0], [[-5, -3, -9], [0, 0, 9]]),
-        ("three-rungs", "int8", [50, 10, 0], [[0, 20, 40], [0, 30, 40], [90, 0, 0]]),
-        ("three-rungs-to-the-end", "int8", [50, 11, 0], [[0, 20, 40], [0, 30, 40], [90, 0, 0]]),
-        ("one-class", "int8", [1, 0], [[5], [6]]),
-        ("one-class-zero", "int8", [0, 0], [[5], [6]]),
-        ("float-stops", "float32", [0.75, 0], [[1.0, 0.25, 0.0], [0.5, 0.25, 0.0]]),
-        ("float-climbs", "float32", [0.75, 0], [[1.0, 0.5, 0.0], [0.5, 0.25, 0.0]]),
-    ]
-    found = []
-    for name, dtype, margins, logits in rows:
-        rung = _climb(margins, logits)
-        values = logits[rung]
-        ordered = sorted(values, reverse=True)
-        margin = ordered[0] - ordered[1] if len(ordered) > 1 else 0
-        found.append(
-            {
-                "name": name,
-                "dtype": dtype,
-                "min_margins": margins,
-                "logits": logits,
-                "rung": rung,
-                "margin": margin,
-                "best": values.index(ordered[0]),
-            }
-        )
-    return found
-
-
-def _climb(margins: list, logits: list) -> int:
-    for rung, (min_margin, values) in enumerate(zip(margins, logits, strict=True)):
-        ordered = sorted(values, reverse=True)
-        margin = ordered[0] - ordered[1] if len(ordered) > 1 else 0
-        if margin >= min_margin:
-            return rung
-    return len(margins) - 1
-
-
 def decode_cases() -> list[dict]:
     """Logits -> the best classes and their scores; of equal logits the lower index comes first."""
     rows = [

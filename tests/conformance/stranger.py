@@ -130,3 +130,25 @@ def prepare(pixels: list[list[int]], s: int, r: int, name: str) -> list[list[int
     columns = [resize_line([row[x] for row in rows], new_height, name) for x in range(new_width)]
     left, top = (new_width - r) // 2, (new_height - r) // 2
     return [[columns[x][y] for x in range(left, left + r)] for y in range(top, top + r)]
+
+
+def climb(case: dict) -> tuple[int, float, str, list]:
+    """Section 8: a case of `ladder.json` -> index of the rung, margin, why it stopped, what each rung took."""
+    used, takes = case["used_ms"], []
+    last = len(case["min_margins"]) - 1
+    for i, logits in enumerate(case["logits"]):
+        takes.append(i - 1 if case["continues"][i] else None)
+        used = used + case["took_ms"][i]
+        best = max(logits)
+        rest = [logits[j] for j in range(len(logits)) if j != logits.index(best)]
+        margin = best - max(rest) if rest else 0
+        enough, other = case["min_margins"][i], case["margins"][i]
+        if other is not None and case["floor"] != "balanced":
+            enough = other[0] if case["floor"] == "accurate" else other[1]
+        if i == last:
+            return i, margin, "last", takes
+        if margin >= enough:
+            return i, margin, "margin", takes
+        if case["ceiling_ms"] is not None and used + (case["expected_ms"][i + 1] or 0) > case["ceiling_ms"]:
+            return i, margin, "ceiling", takes
+    raise Refused("no rung")

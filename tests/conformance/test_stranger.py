@@ -51,6 +51,11 @@ def test_same_ids():
         assert stranger_text.wordpiece(case["text"], case, ids=ids, classes=classes) == case["ids"], case["name"]
 
 
+def test_same_climbs():
+    for case in json.loads((HERE / "ladder.json").read_text(encoding="utf-8"))["cases"]:
+        assert stranger.climb(case) == (case["rung"], case["margin"], case["stopped_by"], case["takes"]), case["name"]
+
+
 @pytest.mark.parametrize("module", [stranger, stranger_text])
 def test_it_is_a_stranger(module):
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))

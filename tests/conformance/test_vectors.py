@@ -130,14 +130,28 @@ def test_table_of_the_runtime(case):
 
 @pytest.mark.parametrize("case", named("ladder"))
 def test_ladder_of_the_runtime(case):
-    from edgekit.runtime.ladder import Step, climb
-    from edgekit.spec.manifest import Rung
+    from edgekit.runtime.ladder import Ask, Input, Step, climb_all
+    from edgekit.spec.manifest import Margins, Rung
 
-    logits = [np.array([row], case["dtype"]) for row in case["logits"]]
-    rungs = [Rung(f"r{i}", 2, 2, min_margin=m) for i, m in enumerate(case["min_margins"])]
-    steps = [Step(rung, lambda _, i=i: (logits[i],)) for i, rung in enumerate(rungs)]
-    outcome = climb(steps, lambda rung: np.zeros((1, 3, 2, 2), np.int8))
-    assert (outcome.index, outcome.margin) == (case["rung"], case["margin"])
+    now_ms, takes = [0.0], []
+
+    def run(i, given):
+        now_ms[0] += case["took_ms"][i]
+        takes.append(given)
+        return np.array([case["logits"][i]], case["dtype"]), i
+
+    steps = []
+    for i, (balanced, other) in enumerate(zip(case["min_margins"], case["margins"], strict=True)):
+        margins = None if other is None else Margins(*other)
+        rung = Rung(f"r{i}", 2, 2, case["continues"][i], balanced, margins)
+        steps.append(Step(rung, lambda given, i=i: run(i, given)))
+    expected_ms = {f"r{i}": ms for i, ms in enumerate(case["expected_ms"]) if ms is not None}
+    given = Input(steps, lambda rung: (None,), used_ms=case["used_ms"], expected_ms=expected_ms)
+    ask = Ask(case["floor"], case["ceiling_ms"], clock=lambda: now_ms[0] / 1e3)
+    (outcome,) = climb_all([given], ask)
+    assert (outcome.index, outcome.margin, outcome.stopped_by) == (case["rung"], case["margin"], case["stopped_by"])
+    assert takes == case["takes"]
+    assert [run.latency_ms for run in outcome.rungs] == pytest.approx(case["took_ms"][: case["rung"] + 1])
 
 
 @pytest.mark.parametrize("case", named("decode"))

@@ -103,7 +103,9 @@ def _heads(base: Any, nano: Any) -> list[Case]:
         _of_text(rule, "tokenizer-file", "a tokenizer that is not listed", ("text.tokenizer", "other.json")),
         _of_text(rule, "vocabulary-file", "a vocabulary that is not listed", ("text.vocabulary", "other.txt")),
         _of_text(rule, "examples-file", "examples that are not listed", ("text.examples", "other.json")),
-        _of_text(rule, "rungs", "two rungs", ("rungs", [*base["rungs"], {**base["rungs"][0], "name": "more"}])),
+        _of_text(
+            rule, "rungs", "a second rung that nothing serves", ("rungs", [*base["rungs"], {**base["rungs"][0], "name": "more"}])
+        ),
         _of_text(rule, "resolution", "pixels of a text", ("rungs.0.resolution_px", 2)),
         _of_text(rule, "max-tokens-one", "no place for both ends", ("text.max_tokens", 1)),
         _of_text(rule, "golden-input-rung", "golden inputs of no rung", ("golden_inputs.0.rung", "more")),

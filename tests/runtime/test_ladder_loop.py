@@ -25,7 +25,7 @@ class Fake:
 
 
 def image_of(rung):
-    return np.full((1, 1), rung.resolution_px)
+    return (np.full((1, 1), rung.resolution_px),)
 
 
 def rung(name, px, margin, *, continues=False):
