@@ -71,8 +71,8 @@ def check_edges(path: Path, specs: Sequence[TensorSpec], found: Sequence[tuple[n
 
 
 def _fixed(shape: tuple[int, ...], spec: TensorSpec) -> tuple[int, ...]:
-    """A symbolic length (-1) of a tensor of tokens fits every bucket."""
-    if spec.layout != "NT" or len(shape) != len(spec.shape):
+    """A symbolic length (-1) of a tensor of tokens or of their features fits every bucket."""
+    if spec.layout not in ("NT", "TC") or len(shape) != len(spec.shape):
         return shape
     return tuple(wanted if side == -1 else side for side, wanted in zip(shape, spec.shape, strict=True))
 
