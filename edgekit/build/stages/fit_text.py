@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgekit.build.text.network import TextNetwork
     from edgekit.build.text.tokenizer import Tokenizer
 
-__all__ = ["DistillText", "FitText", "TrainRoundedText"]
+__all__ = ["DistillText", "FitText", "TrainRoundedText", "encoded"]
 
 ROUNDED_TRAINING = replace(TEXT_TRAINING, epochs=2, learning_rate=2e-5)
 """For a network that is trained already and only has to learn to live with rounding."""
@@ -140,7 +140,7 @@ class TrainRoundedText:
 
         progress(0.0, "opening the texts")
         module, facts, tokenizer = read_text_checkpoint(source.path)
-        fit, tune = _encoded(self.splits.open(), tokenizer, facts)
+        fit, tune = encoded(self.splits.open(), tokenizer, facts)
         trained = train_rounded(
             module,
             Lesson(fit, tune, facts, soft=self.soft),
@@ -178,7 +178,7 @@ def _train(
     from edgekit.build.training.trainer import train
 
     _, facts, tokenizer = read_text_checkpoint(source.path)
-    fit, tune = _encoded(parts, tokenizer, facts)
+    fit, tune = encoded(parts, tokenizer, facts)
     classes = classes_of(fit, facts)
     # A head of as many classes of other names tells other things apart.
     keep = facts.names in ((), fit.classes)
@@ -197,7 +197,7 @@ def _train(
     write_text_checkpoint(out, module, facts, tokenizer=tokenizer, history=history)
 
 
-def _encoded(parts: "TextParts", tokenizer: "Tokenizer", facts: "TextFacts") -> "tuple[Tokens, Tokens]":
+def encoded(parts: "TextParts", tokenizer: "Tokenizer", facts: "TextFacts") -> "tuple[Tokens, Tokens]":
     """Texts to fit and to tune, with the class indices of the network where it knows all of their classes."""
     known = set(parts.fit.classes) <= set(facts.names)
     texts = [part.with_classes(facts.names) if known else part for part in (parts.fit, parts.tune)]

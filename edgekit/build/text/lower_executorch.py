@@ -29,9 +29,19 @@ import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401  isort:skip
 from edgekit.build.lowerings.executorch import half_weights
 from edgekit.build.text.integers import Exportable, Grid, grids_of, names_by_weight
 from edgekit.build.text.lower_ranges import Range, linear_nodes, measure
-from edgekit.build.text.lowered import TextLowered, bucket, check, check_all, example, unsupported
+from edgekit.build.text.lowered import (
+    SegmentsLowered,
+    TextLowered,
+    bucket,
+    check,
+    check_all,
+    example,
+    segment_bucket,
+    unsupported,
+)
+from edgekit.build.text.segments import Segment
 
-__all__ = ["NAME", "SUFFIX", "TOOLS", "lower", "method_of", "weights_of", "with_integers"]
+__all__ = ["NAME", "SUFFIX", "TOOLS", "lower", "lower_segments", "method_of", "weights_of", "with_integers"]
 
 NAME = "executorch"
 SUFFIX = ".pte"
@@ -89,6 +99,28 @@ def lower(
     outputs = int(next(iter(programs.values())).module(check_guards=False)(*example(tokens[0])).shape[1])
     buckets = tuple(bucket(n, method=method_of(n), names=EDGES, ids_dtype="int64", outputs=outputs) for n in tokens)
     return TextLowered(_lower(programs), buckets)
+
+
+def lower_segments(segments: Mapping[str, Segment], *, tokens: tuple[int, ...], classes: int) -> SegmentsLowered:
+    """Segments of a snapped network, by rung -> one INT8 file with a method for each rung and bucket; see `lower`.
+
+    Raises:
+        GoalError: `float-operator`.
+        InputError: `text-buckets`.
+    """
+    programs, buckets = {}, {}
+    for rung, segment in segments.items():
+        check(segment, tokens, precision="int8", float_layers=())
+        grids, names = grids_of(segment), ("ids" if segment.begins else "features", "keep", "logits", "features")
+        for n in tokens:
+            form = segment.form(tokens=n, norm="matmul", table="int8")
+            program = torch.export.export(form, segment.example(n), strict=False)
+            programs[f"{rung}_{method_of(n)}"] = with_integers(program, segment, grids, {}, precision="int8")
+        buckets[rung] = tuple(
+            segment_bucket(segment, n, method=f"{rung}_{method_of(n)}", names=names, ids_dtype="int64", classes=classes)
+            for n in tokens
+        )
+    return SegmentsLowered({NAME: _lower(programs)}, buckets)
 
 
 def weights_of(payload: bytes) -> tuple[np.ndarray, ...]:

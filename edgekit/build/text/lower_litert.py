@@ -13,7 +13,7 @@ Signatures share constants, which the converter writes once.
 
 import os
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,19 @@ from ai_edge_litert.tools import flatbuffer_utils
 
 from edgekit.build.lowerings.litert import quiet
 from edgekit.build.text.integers import Exportable, Grid, fingerprint, grids_of, names_by_weight
-from edgekit.build.text.lowered import TextLowered, bucket, check, check_all, example, unsupported
+from edgekit.build.text.lowered import (
+    SegmentsLowered,
+    TextLowered,
+    bucket,
+    check,
+    check_all,
+    example,
+    segment_bucket,
+    unsupported,
+)
+from edgekit.build.text.segments import Segment
 
-__all__ = ["NAME", "SUFFIX", "TOOLS", "lower", "signature_of", "store_integers", "weights_of"]
+__all__ = ["NAME", "SUFFIX", "TOOLS", "lower", "lower_segments", "signature_of", "store_integers", "weights_of"]
 
 NAME = "litert"
 SUFFIX = ".tflite"
@@ -79,7 +89,10 @@ def lower(
     if precision == "int8-static":
         raise unsupported(NAME, precision, why="its converter fixes scales of whole networks only, not of linear layers alone")
     integer = precision.startswith("int8")
-    model = _convert(plain, tokens, table="int8" if integer else "float")
+    table = "int8" if integer else "float"
+    model = _convert(
+        {signature_of(n): (plain.form(tokens=n, norm="native", table=table), example(n, ids_dtype=torch.int32)) for n in tokens}
+    )
     if integer:
         store_integers(model, plain, grids_of(plain, float_layers=float_layers), precision=precision)
     elif precision == "fp16":
@@ -87,6 +100,34 @@ def lower(
     outputs = int(model.subgraphs[0].tensors[model.subgraphs[0].outputs[0]].shape[1])
     buckets = tuple(bucket(n, method=signature_of(n), names=EDGES, ids_dtype="int32", outputs=outputs) for n in tokens)
     return TextLowered(bytes(flatbuffer_utils.convert_object_to_bytearray(model)), buckets)
+
+
+def lower_segments(segments: Mapping[str, Segment], *, tokens: tuple[int, ...], classes: int) -> SegmentsLowered:
+    """Segments of a snapped network, by rung -> one INT8 file with a signature for each rung and bucket; see `lower`.
+
+    Raises:
+        GoalError: `float-operator`.
+        InputError: `text-buckets`.
+    """
+    signatures, buckets = {}, {}
+    grids: dict[str, Grid] = {}
+    linears: dict[str, torch.nn.Linear] = {}
+    for rung, segment in segments.items():
+        check(segment, tokens, precision="int8", float_layers=())
+        grids |= grids_of(segment)
+        linears |= segment.linears()
+        for n in tokens:
+            form = segment.form(tokens=n, norm="native", table="int8")
+            signatures[f"{rung}_{signature_of(n)}"] = (form, segment.example(n, ids_dtype=torch.int32))
+        buckets[rung] = tuple(
+            segment_bucket(
+                segment, n, method=f"{rung}_{signature_of(n)}", names=(*EDGES, "output_1"), ids_dtype="int32", classes=classes
+            )
+            for n in tokens
+        )
+    model = _convert(signatures)
+    _store(model, linears, grids, precision="int8")
+    return SegmentsLowered({NAME: bytes(flatbuffer_utils.convert_object_to_bytearray(model))}, buckets)
 
 
 def weights_of(payload: bytes) -> tuple[np.ndarray, ...]:
@@ -101,11 +142,11 @@ def weights_of(payload: bytes) -> tuple[np.ndarray, ...]:
     return tuple(found.values())
 
 
-def _convert(plain: Exportable, tokens: tuple[int, ...], *, table: str) -> Any:
+def _convert(signatures: Mapping[str, tuple[torch.nn.Module, tuple[torch.Tensor, ...]]]) -> Any:
+    """By name of the signature: a form, and inputs to export it with."""
     converter: Any = litert_torch
-    for n in tokens:
-        form = plain.form(tokens=n, norm="native", table=table)
-        converter = converter.signature(signature_of(n), form, example(n, ids_dtype=torch.int32))
+    for name, (form, inputs) in signatures.items():
+        converter = converter.signature(name, form, inputs)
     with quiet(), tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
         converter.convert().export(str(path))
@@ -114,7 +155,11 @@ def _convert(plain: Exportable, tokens: tuple[int, ...], *, table: str) -> Any:
 
 def store_integers(model: Any, plain: Exportable, grids: dict[str, Grid], *, precision: str) -> None:
     """`FULLY_CONNECTED(x, W, b)` -> the same with int8 W and a scale for each row, or with `DEQUANTIZE(W)` of it."""
-    names = names_by_weight(plain.linears())
+    _store(model, plain.linears(), grids, precision=precision)
+
+
+def _store(model: Any, linears: Mapping[str, torch.nn.Linear], grids: Mapping[str, Grid], *, precision: str) -> None:
+    names = names_by_weight(linears)
     layers: dict[int, str] = {}
     for tensor in _weights(model):
         floats = None if tensor.buffer in layers else _floats(model, tensor)

@@ -13,7 +13,7 @@ costs more than their integer product saves.
 """
 
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -25,9 +25,10 @@ from edgekit.build.lowerings.onnx_passes import sweep
 from edgekit.build.text import lower_onnx_passes as passes
 from edgekit.build.text.integers import Exportable, grids_of, names_by_weight
 from edgekit.build.text.lower_ranges import measure
-from edgekit.build.text.lowered import TextLowered, bucket, check, check_all, example
+from edgekit.build.text.lowered import SegmentsLowered, TextLowered, bucket, check, check_all, example, segment_bucket
+from edgekit.build.text.segments import Segment
 
-__all__ = ["LEAST_COLUMNS", "NAME", "SUFFIX", "TOOLS", "lower", "weights_of"]
+__all__ = ["LEAST_COLUMNS", "NAME", "SUFFIX", "TOOLS", "lower", "lower_segments", "weights_of"]
 
 NAME = "onnx"
 SUFFIX = ".onnx"
@@ -64,7 +65,8 @@ def lower(
         UnknownName: no such precision or linear layer.
     """
     check(plain, tokens, precision=precision, float_layers=float_layers)
-    model = _export(plain, "int8" if precision.startswith("int8") else "float", max(tokens))
+    form = plain.form(tokens=None, norm="native", table="int8" if precision.startswith("int8") else "float")
+    model = _export(form, example(max(tokens)), names=(EDGES[:2], EDGES[2:]))
     passes.fold_shifts(model.graph)
     if precision == "fp16":
         passes.halve_weights(model.graph)
@@ -73,6 +75,28 @@ def lower(
     width = int(model.graph.outputs[0].shape[1])
     buckets = tuple(bucket(n, method="", names=EDGES, ids_dtype="int64", outputs=width) for n in tokens)
     return TextLowered(_serialize(model), buckets)
+
+
+def lower_segments(segments: Mapping[str, Segment], *, tokens: tuple[int, ...], classes: int) -> SegmentsLowered:
+    """Segments of a snapped network, by rung -> an INT8 file for each: the format has no several entries; see `lower`.
+
+    Raises:
+        GoalError: `float-operator`.
+        InputError: `text-buckets`.
+    """
+    files, buckets = {}, {}
+    for rung, segment in segments.items():
+        check(segment, tokens, precision="int8", float_layers=())
+        names = ("ids" if segment.begins else "features", "keep", "logits", "next_features")
+        form = segment.form(tokens=None, norm="native", table="int8")
+        model = _export(form, segment.example(max(tokens)), names=(names[:2], names[2:3] if segment.ends else names[2:]))
+        passes.fold_shifts(model.graph)
+        _quantize(model.graph, segment, "int8", float_layers=(), samples=(), longest=max(tokens))
+        files[rung] = _serialize(model)
+        buckets[rung] = tuple(
+            segment_bucket(segment, n, method="", names=names, ids_dtype="int64", classes=classes) for n in tokens
+        )
+    return SegmentsLowered(files, buckets)
 
 
 def weights_of(payload: bytes) -> tuple[np.ndarray, ...]:
@@ -114,16 +138,20 @@ def _quantize(
     sweep(graph)
 
 
-def _export(plain: Exportable, table: str, length: int) -> ir.Model:
-    inputs = example(length)
-    any_length = {1: torch.export.Dim.DYNAMIC}
-    form = plain.form(tokens=None, norm="native", table=table)
+def _export(
+    form: torch.nn.Module, inputs: tuple[torch.Tensor, ...], *, names: tuple[tuple[str, ...], tuple[str, ...]]
+) -> ir.Model:
+    """Ids, or features (tokens, hidden), and keep -> outputs, for any number of tokens."""
+    axes = [0 if x.dtype == torch.float32 and place == 0 else 1 for place, x in enumerate(inputs)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = torch.export.export(form, inputs, dynamic_shapes=(any_length, any_length), strict=False)
-    model = export(program, inputs, names=(EDGES[:2], EDGES[2:]), opset=OPSET)
-    for value in model.graph.inputs:
-        value.shape = ir.Shape([1, "tokens"])
+        lengths = tuple({axis: torch.export.Dim.DYNAMIC} for axis in axes)
+        program = torch.export.export(form, inputs, dynamic_shapes=lengths, strict=False)
+    model = export(program, inputs, names=names, opset=OPSET)
+    for value, x, axis in zip(model.graph.inputs, inputs, axes, strict=True):
+        value.shape = ir.Shape(["tokens" if place == axis else side for place, side in enumerate(x.shape)])
+    for value in model.graph.outputs[1:]:
+        value.shape = ir.Shape(["tokens", value.shape[1]])
     return model
 
 

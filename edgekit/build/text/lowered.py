@@ -1,7 +1,8 @@
 """What the lowerings of a text network give, and what all three ask of their caller."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -9,7 +10,21 @@ from edgekit.build.text.integers import TABLE, Exportable
 from edgekit.spec.errors import GoalError, InputError, UnknownName
 from edgekit.spec.manifest import TensorSpec
 
-__all__ = ["PRECISIONS", "Bucket", "TextLowered", "bucket", "check", "check_all", "example", "unsupported"]
+if TYPE_CHECKING:
+    from edgekit.build.text.segments import Segment
+
+__all__ = [
+    "PRECISIONS",
+    "Bucket",
+    "SegmentsLowered",
+    "TextLowered",
+    "bucket",
+    "check",
+    "check_all",
+    "example",
+    "segment_bucket",
+    "unsupported",
+]
 
 PRECISIONS = ("fp32", "fp16", "int8", "int8-weights", "int8-static")
 """float32; float16 weights; INT8 linears whose activations are quantized at run time; INT8 weights and float arithmetic; INT8
@@ -23,8 +38,9 @@ class Bucket:
     Attributes:
         tokens: the length that every text is padded to.
         method: method (`.pte`) or signature (`.tflite`) to call; empty where one graph takes all lengths.
-        inputs: token ids (1, tokens) int64 or int32, and keep (1, tokens) float32: 1 for a token, 0 for padding.
-        outputs: (1, outputs) float32.
+        inputs: token ids (1, tokens) int64 or int32, or the features (tokens, hidden) float32 of the segment before; and keep
+            (1, tokens) float32: 1 for a token, 0 for padding.
+        outputs: (1, outputs) float32; of a segment that another continues, then features (tokens, hidden) float32.
     """
 
     tokens: int
@@ -44,6 +60,23 @@ class TextLowered:
 
     payload: bytes
     buckets: tuple[Bucket, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentsLowered:
+    """Files of one payload that is cut into segments.
+
+    Attributes:
+        files: content by name, without suffix; segments in one file share its weights.
+        buckets: by name of the rung that a segment ends, in order; its file is the one of its own name, or the only one.
+    """
+
+    files: Mapping[str, bytes]
+    buckets: Mapping[str, tuple[Bucket, ...]]
+
+    def file_of(self, rung: str) -> str:
+        """Name of the file that a rung's segment lies in."""
+        return rung if rung in self.files else next(iter(self.files))
 
 
 def check(plain: Exportable, tokens: tuple[int, ...], *, precision: str, float_layers: Collection[str]) -> None:
@@ -104,6 +137,28 @@ def bucket(tokens: int, *, method: str, names: tuple[str, str, str], ids_dtype: 
         (TensorSpec(ids, ids_dtype, size, "NT"), TensorSpec(keep, "float32", size, "NT")),
         (TensorSpec(logits, "float32", (1, outputs), "NC"),),
     )
+
+
+def segment_bucket(
+    segment: "Segment", tokens: int, *, method: str, names: tuple[str, ...], ids_dtype: str, classes: int
+) -> Bucket:
+    """The edges of one bucket of a segment.
+
+    Args:
+        segment: of a network.
+        tokens: length.
+        method: see `Bucket`.
+        names: inside the payload, of ids or features, keep, logits and the next features.
+        ids_dtype: of token ids.
+        classes: outputs.
+    """
+    first, keep, logits, following = names
+    features = (tokens, segment.hidden)
+    x = TensorSpec(first, ids_dtype, (1, tokens), "NT") if segment.begins else TensorSpec(first, "float32", features, "TC")
+    outputs = [TensorSpec(logits, "float32", (1, classes), "NC")]
+    if not segment.ends:
+        outputs.append(TensorSpec(following, "float32", features, "TC"))
+    return Bucket(tokens, method, (x, TensorSpec(keep, "float32", (1, tokens), "NT")), tuple(outputs))
 
 
 def example(tokens: int, *, ids_dtype: torch.dtype = torch.int64) -> tuple[torch.Tensor, torch.Tensor]:

@@ -5,6 +5,7 @@ and Gurevych, Sentence-BERT (arXiv 1908.10084), for the mean over tokens. Mobile
 """
 
 import math
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from edgekit.build.text.config import TextConfig
 
-__all__ = ["Attention", "Layer", "Scale", "TextNetwork", "activation"]
+__all__ = ["Attention", "Layer", "Scale", "TextNetwork", "activation", "initialise"]
 
 DROPOUT = 0.1
 """Of hidden states and attention, while training, as in BERT (appendix A.2)."""
@@ -37,11 +38,14 @@ class TextNetwork(nn.Module):
         self.pooler = nn.Linear(config.hidden, config.hidden) if config.pooler and outputs else None
         self.head = nn.Linear(config.hidden, outputs) if outputs else None
         self.dropout = nn.Dropout(DROPOUT)
-        self.apply(_initialise)
+        self.apply(initialise)
 
     def forward(self, ids: Tensor) -> Tensor:
         """See the class."""
-        state = self.pooled(ids)
+        return self.answer(self.pooled(ids))
+
+    def answer(self, state: Tensor) -> Tensor:
+        """(n, hidden) pooled state of the last layer -> (n, outputs)."""
         if self.head is None:
             return F.normalize(state, dim=1)
         if self.pooler is not None:
@@ -50,15 +54,24 @@ class TextNetwork(nn.Module):
 
     def states(self, ids: Tensor) -> Tensor:
         """(n, tokens) ids -> (n, tokens, hidden) of the last layer."""
+        *_, last = self.each_state(ids)
+        return last
+
+    def each_state(self, ids: Tensor) -> Iterator[Tensor]:
+        """(n, tokens) ids -> (n, tokens, hidden) before the first layer, then behind each, as far as they are asked for."""
         keep = ids >= 0
         x = self.dropout(self.embeddings(ids.clamp_min(0), keep))
+        yield x
         for layer in self.layers:
             x = layer(x, keep)
-        return x
+            yield x
 
     def pooled(self, ids: Tensor) -> Tensor:
-        """(n, tokens) ids -> (n, hidden): the mean over tokens, or the first one's state."""
-        x = self.states(ids)
+        """(n, tokens) ids -> (n, hidden) of the last layer, see `pool`."""
+        return self.pool(self.states(ids), ids)
+
+    def pool(self, x: Tensor, ids: Tensor) -> Tensor:
+        """(n, tokens, hidden) states of (n, tokens) ids -> (n, hidden): the mean over tokens, or the first one's state."""
         if self.config.pooling == "cls":
             return x[:, 0]
         keep = (ids >= 0).unsqueeze(2).to(x.dtype)
@@ -142,7 +155,7 @@ def activation(name: str) -> nn.Module:
     return {"gelu": nn.GELU, "relu": nn.ReLU, "tanh": nn.Tanh, "": nn.Identity}[name]()
 
 
-def _initialise(layer: nn.Module) -> None:
+def initialise(layer: nn.Module) -> None:
     """As BERT: a narrow normal distribution; biases at zero."""
     if isinstance(layer, nn.Linear | nn.Embedding):
         nn.init.trunc_normal_(layer.weight, std=INITIAL_DEVIATION, a=-2 * INITIAL_DEVIATION, b=2 * INITIAL_DEVIATION)

@@ -139,6 +139,13 @@ class Plain(nn.Module):
         self.pooler, self.head, self.last = pooler, head, last
         self.pooling, self.pooler_act = pooling, activation(pooler_act)
 
+    def affine_before(self, layer: int) -> Affine:
+        """Gain and shift that make the state before a layer of its normed state; layers count from 0."""
+        if layer == 0:
+            return self.affine
+        before = self.layers[layer - 1]
+        return before.blocks[-1].affine if before.out is None else before.out
+
     def linears(self) -> dict[str, nn.Linear]:
         """Linear layers that may be quantized, by name, in order of execution."""
         return dict(self._linears())
@@ -189,13 +196,24 @@ class Form(nn.Module):
 
     def forward(self, ids: Tensor, keep: Tensor) -> Tensor:
         """See `Plain.form`."""
-        plain = self.plain
-        h = plain.affine.normed(self._embedded(ids, keep), self.norm)
-        x = plain.affine(h)
+        return self.answer(self.through(self.begin(ids, keep), keep, 0, len(self.plain.layers)), keep)
+
+    def begin(self, ids: Tensor, keep: Tensor) -> Tensor:
+        """(1, tokens), (1, tokens) -> (tokens, hidden): the normed state that the first layer reads."""
+        return self.plain.affine.normed(self._embedded(ids, keep), self.norm)
+
+    def through(self, h: Tensor, keep: Tensor, start: int, end: int) -> Tensor:
+        """Normed state before layer `start` -> the one before layer `end`, each (tokens, hidden); layers count from 0."""
+        x = self.plain.affine_before(start)(h)
         mask = ((keep - 1.0) * MASKED).reshape(1, 1, -1)
-        for layer in plain.layers:
+        for layer in self.plain.layers[start:end]:
             h, x = layer(h, x, mask, self.norm)
-        state = self._pooled(h, keep)
+        return h
+
+    def answer(self, h: Tensor, keep: Tensor) -> Tensor:
+        """Normed state of the last layer -> (1, outputs)."""
+        plain = self.plain
+        state = self.pooled(h, keep)
         if plain.pooler is not None:
             state = plain.pooler_act(plain.pooler(state))
         if plain.head is not None:
@@ -218,7 +236,7 @@ class Form(nn.Module):
         n = ids.shape[1] if self.tokens is None else self.tokens
         return x + plain.constant[:n]
 
-    def _pooled(self, h: Tensor, keep: Tensor) -> Tensor:
+    def pooled(self, h: Tensor, keep: Tensor) -> Tensor:
         """(tokens, hidden), (1, tokens) -> (1, hidden)."""
         if self.plain.pooling == "cls":
             return h[:1]

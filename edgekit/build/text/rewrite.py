@@ -9,7 +9,7 @@ from edgekit.build.text.mobilebert import MobileLayer, Narrow
 from edgekit.build.text.network import Attention, Scale, TextNetwork
 from edgekit.build.text.plain import Affine, Block, Plain, PlainLayer
 
-__all__ = ["rewrite"]
+__all__ = ["copied", "reading", "rewrite"]
 
 Norm = nn.LayerNorm | Scale
 
@@ -31,16 +31,16 @@ def rewrite(network: TextNetwork) -> Plain:
             plain, before = _mobile(layer, before) if isinstance(layer, MobileLayer) else _bert(layer, before)
             layers.append(plain)
         reader = network.pooler if network.pooler is not None else network.head
-        folded = None if reader is None else _reading(reader, before)
+        folded = None if reader is None else reading(reader, before)
         table = nn.Embedding.from_pretrained(embeddings.words.weight.detach().clone())
         plain = Plain(
             table,
             constant,
             layers,
             affine=affine,
-            transform=_copy(embeddings.transform) if hasattr(embeddings, "transform") else None,
+            transform=copied(embeddings.transform) if hasattr(embeddings, "transform") else None,
             pooler=folded if network.pooler is not None else None,
-            head=folded if network.pooler is None else _copy(network.head),
+            head=folded if network.pooler is None else copied(network.head),
             last=_affine(before) if reader is None else None,
             pooling=config.pooling,
             pooler_act=config.pooler if network.pooler is not None else "",
@@ -50,7 +50,7 @@ def rewrite(network: TextNetwork) -> Plain:
 
 def _bert(layer: nn.Module, before: Norm) -> tuple[PlainLayer, Norm]:
     linears = _attention(layer.attention, before, before)
-    block = Block(_reading(layer.up, layer.norm1), _copy(layer.down), _affine(layer.norm2), act=_name(layer.act))
+    block = Block(reading(layer.up, layer.norm1), copied(layer.down), _affine(layer.norm2), act=_name(layer.act))
     return PlainLayer(linears, _affine(layer.norm1), [block], heads=layer.attention.heads, out=None), layer.norm2
 
 
@@ -60,36 +60,37 @@ def _mobile(layer: MobileLayer, before: Norm) -> tuple[PlainLayer, Norm]:
     linears |= _attention(layer.attention, None, before)
     blocks, inside = [], layer.norm1
     for each in layer.feed_forwards:
-        blocks.append(Block(_reading(each.up, inside), _copy(each.down), _affine(each.norm), act=_name(each.act)))
+        blocks.append(Block(reading(each.up, inside), copied(each.down), _affine(each.norm), act=_name(each.act)))
         inside = each.norm
-    linears["widen"] = _reading(layer.widen, inside)
+    linears["widen"] = reading(layer.widen, inside)
     plain = PlainLayer(linears, _affine(layer.norm1), blocks, heads=layer.attention.heads, out=_affine(layer.norm2))
     return plain, layer.norm2
 
 
 def _attention(attention: Attention, inputs: Norm | None, values: Norm) -> dict[str, nn.Linear]:
     """Queries carry 1/sqrt(width of a head)."""
-    q, k = (_copy(x) if inputs is None else _reading(x, inputs) for x in (attention.q, attention.k))
+    q, k = (copied(x) if inputs is None else reading(x, inputs) for x in (attention.q, attention.k))
     width = attention.q.out_features // attention.heads
     for tensor in (q.weight, q.bias):
         tensor.copy_((tensor.double() / math.sqrt(width)).float())
-    return {"q": q, "k": k, "v": _reading(attention.v, values), "o": _copy(attention.o)}
+    return {"q": q, "k": k, "v": reading(attention.v, values), "o": copied(attention.o)}
 
 
 def _narrow(narrow: Narrow, before: Norm) -> nn.Linear:
     """A linear layer that reads `before` and whose own gain and shift follow."""
-    linear, norm = _reading(narrow.linear, before), narrow.norm
+    linear, norm = reading(narrow.linear, before), narrow.norm
     gain, shift = norm.weight.double(), norm.bias.double()
     return _linear(linear.weight.double() * gain[:, None], linear.bias.double() * gain + shift)
 
 
-def _reading(linear: nn.Linear, norm: Norm) -> nn.Linear:
+def reading(linear: nn.Linear, norm: Norm) -> nn.Linear:
     """The layer that gives the same from a normed state as `linear` from that state with gain and shift."""
     weight, bias = linear.weight.double(), linear.bias.double()
     return _linear(weight * norm.weight.double(), bias + weight @ norm.bias.double())
 
 
-def _copy(linear: nn.Linear) -> nn.Linear:
+def copied(linear: nn.Linear) -> nn.Linear:
+    """The same layer with weights of its own."""
     return _linear(linear.weight, linear.bias)
 
 
