@@ -1,9 +1,10 @@
 """The walk of one build: from a request to a bundle. `plan` says what would be done, `build` does it."""
 
 import time
+from collections.abc import Mapping
 
 from edgekit.build.artifact import Artifact
-from edgekit.build.chains import PLACEHOLDER, Chains, chains_of
+from edgekit.build.chains import PLACEHOLDER, Chains, chains_of, shown
 from edgekit.build.facts import read_facts
 from edgekit.build.finishing import check_guardable, finish
 from edgekit.build.fitting import grade_all
@@ -34,25 +35,33 @@ def plan(request: BuildRequest) -> Plan:
         from edgekit.build.text.api import plan_text
 
         return plan_text(request)
-    chains = chains_of(request)
-    _check(chains)
     planned: dict[str, tuple[PlannedStage, ...]] = {}
 
     def note(name: str, stages: tuple[Stage, ...], source: Artifact) -> Artifact:
         check(stages, source.kind)
-        told = tuple(PlannedStage(s.name, s.accepts, s.returns, chains.shown(s)) for s in stages)
+        told = tuple(PlannedStage(s.name, s.accepts, s.returns, shown(s)) for s in stages)
         planned[name] = (*planned.get(name, ()), *told)
         return Artifact(stages[-1].returns, PLACEHOLDER, SOURCE.path)
 
+    if request.adaptive is not None:
+        from edgekit.build.ladder.api import plan_ladder
+
+        said = plan_ladder(request, walk=note)
+        return Plan(request.model.name, request.target.name, request.out, _planned(planned), said)
+    chains = chains_of(request)
+    _check(chains)
     prepared = chains.prepare(note)
     program = chains.export(prepared.checkpoint, note)
     made = chains.bundle(program, note)
     chains.judge(program, made, note)
-    rows = tuple(PlannedChain(name, stages) for name, stages in planned.items())
     notes = list(chains.notes)
     if request.compression.max_drop_pp is not None:
         notes.append(f"if INT8 costs more than {request.compression.max_drop_pp:g} points: {', '.join(ORDER[1:])}, in this order")
-    return Plan(request.model.name, request.target.name, request.out, rows, tuple(notes))
+    return Plan(request.model.name, request.target.name, request.out, _planned(planned), tuple(notes))
+
+
+def _planned(stages: Mapping[str, tuple[PlannedStage, ...]]) -> tuple[PlannedChain, ...]:
+    return tuple(PlannedChain(name, each) for name, each in stages.items())
 
 
 def build(request: BuildRequest, *, observe: Observe = lambda event: None) -> BuildResult:

@@ -23,7 +23,7 @@ from edgekit.runtime.verdicts import machine
 from edgekit.spec.digest import sha256_bytes
 from edgekit.spec.manifest import Rung, TargetInfo
 
-__all__ = ["Bundled", "Chains", "chains_of"]
+__all__ = ["Bundled", "Chains", "chains_of", "shown"]
 
 ENGINE_DISTRIBUTIONS = {"executorch": "executorch", "litert": "ai-edge-litert", "onnx": "onnxruntime"}
 SHOWN = 5
@@ -134,11 +134,6 @@ class Chains:
         """What times on this machine depend on: processor and engine versions."""
         return {**machine(), **{e: version_of(ENGINE_DISTRIBUTIONS.get(e, e)) for e in self.request.engines}}
 
-    def shown(self, stage: Stage) -> Mapping[str, str]:
-        """A stage's configuration as a person reads it."""
-        named = {f.name: getattr(stage, f.name) for f in fields(stage)}  # type: ignore[arg-type]
-        return MappingProxyType({name: text for name, value in named.items() if (text := _shown(value))})
-
     def _provenance(self, quantized: Artifact | None) -> dict[str, str]:
         request = self.request
         told = {
@@ -202,6 +197,12 @@ def _photo_notes(calibration: Dataset) -> list[str]:
     if len(calibration) < FEW_PHOTOS:
         notes.append(f"ranges come from few photos: {len(calibration)}; give at least {FEW_PHOTOS}, or INT8 may be far off")
     return notes
+
+
+def shown(stage: Stage) -> Mapping[str, str]:
+    """A stage's configuration as a person reads it."""
+    named = {f.name: getattr(stage, f.name) for f in fields(stage)}  # type: ignore[arg-type]
+    return MappingProxyType({name: text for name, value in named.items() if (text := _shown(value))})
 
 
 def _told(recipe: Recipe | None, quantize: Stage | None) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from edgekit.bench.conditions import conditions
+from edgekit.build.ladder.findings import LADDER, ladder_conditions, ladder_measurements
 from edgekit.build.outcome import GradedNetwork, Guarded
 from edgekit.build.request import BuildResult, PayloadRow
 from edgekit.build.sensitivity_rows import Sensitivity, guilty
@@ -24,7 +25,7 @@ def findings_folder(bundle: Path) -> Path:
 
 
 def write_findings(result: BuildResult) -> tuple[Path, ...]:
-    """Write a report for each payload, for the float networks and for the sensitivities; those of an earlier build go.
+    """Write a report for each payload, for the float networks, the sensitivities and the ladder; those of an earlier build go.
 
     Raises:
         SetupError: no space or permission.
@@ -36,11 +37,15 @@ def write_findings(result: BuildResult) -> tuple[Path, ...]:
     told = {f"{row.engine}-{row.precision}": _payload(row, result.guarded) for row in result.payloads}
     told[NETWORKS] = [m for network in result.networks for m in _network(network)]
     told[SENSITIVITY] = [m for row in result.sensitivities for m in _sensitivity(row)]
+    if result.ladder is not None:
+        told[LADDER] = ladder_measurements(result.ladder)
     base = {**conditions(threads=1, runs=1, engines={}), "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
     paths = []
     for name, measurements in told.items():
         if measurements:
-            more = base | _guard_conditions(result.guarded if name not in (NETWORKS, SENSITIVITY) else None)
+            more = base | _guard_conditions(result.guarded if name not in (NETWORKS, SENSITIVITY, LADDER) else None)
+            if name == LADDER and result.ladder is not None:
+                more |= ladder_conditions(result.ladder)
             report = Report(result.digest, result.target, name, base["cpu"], more, tuple(measurements))
             paths.append(folder / f"{name}.report.json")
             write_report(report, paths[-1])

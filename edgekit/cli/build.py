@@ -8,6 +8,7 @@ import click
 from edgekit.build.request import ENGINES, BuildRequest, BuildResult, ModelSource, Plan
 from edgekit.build.text.kinds import refuse_checkpoint_of_another_kind, refuse_text_options
 from edgekit.cli import checks
+from edgekit.cli.ladder import adaptive, full_resolution, ladder_options, print_ladder
 from edgekit.cli.options import MODEL, PHOTOS, SEED, Lengths, Milliseconds, NameList, flat, lowering_names, precision_names
 from edgekit.cli.options import command as declare
 from edgekit.cli.screen import Screen
@@ -45,59 +46,48 @@ __all__ = ["command"]
 @click.option("--store", type=click.Path(path_type=Path), help="Folder of finished stages. [$EDGEKIT_STORE or ~/.cache/edgekit]")
 @click.option("--limit", type=PHOTOS, default=128, show_default=True, help="Photos that set the quantization ranges.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
+@ladder_options
 @guard_options
 @training_options
-def command(
-    screen: Screen,
-    *,
-    model: str,
-    target: str,
-    data: Path | None,
-    weights: Path | None,
-    precision: tuple[tuple[str, ...], ...],
-    engines: tuple[tuple[str, ...], ...],
-    resolution: int | None,
-    max_latency_ms: float | None,
-    out: Path | None,
-    as_zip: bool,
-    classes: int | None,
-    seed: int,
-    store: Path | None,
-    limit: int,
-    dry_run: bool,
-    **more: Any,
-) -> None:
+def command(screen: Screen, *, dry_run: bool, **told: Any) -> None:
     """Quantize a network once and build a verified bundle for a device."""
-    source, profile = _found(model, target)
-    task, tokens = more.pop("task"), more.pop("tokens") or ()
-    _check(source, data, weights, task=task, tokens=tokens, precisions=flat(precision))
-    place, packed = checks.out_path(out, name=f"{source.name}-{profile.name}", as_zip=as_zip)
-    checks.out_can_be_written(place)
-    request = BuildRequest(
-        model=source,
-        target=profile,
-        out=place,
-        data_dir=data,
-        weights=weights,
-        precisions=flat(precision) or (profile.default_precision,),
-        engines=flat(engines) or ENGINES,
-        resolution_px=resolution,
-        task=task,
-        tokens=tokens,
-        max_latency_ms=max_latency_ms,
-        zip=packed,
-        classes=classes,
-        seed=seed,
-        calibration_limit=limit,
-        store=store,
-        compression=compression(more, student=source),
-    )
+    request = _request(told)
     checks.installed_for_build(request.engines)
     if dry_run:
         _print_plan(screen, _plan(screen, request))
     else:
-        checks.store_can_be_written(store)
+        checks.store_can_be_written(request.store)
         _print_result(screen, _build(screen, request))
+
+
+def _request(told: dict[str, Any]) -> BuildRequest:
+    """Parsed options -> a request whose names are known and whose files were checked."""
+    source, profile = _found(told["model"], told["target"])
+    precisions, tokens = flat(told["precision"]), told["tokens"] or ()
+    _check(source, told["data"], told["weights"], task=told["task"], tokens=tokens, precisions=precisions)
+    wish = adaptive(told, student=source)
+    place, packed = checks.out_path(told["out"], name=f"{source.name}-{profile.name}", as_zip=told["as_zip"])
+    checks.out_can_be_written(place)
+    return BuildRequest(
+        model=source,
+        target=profile,
+        out=place,
+        data_dir=told["data"],
+        weights=told["weights"],
+        precisions=precisions or (profile.default_precision,),
+        engines=flat(told["engines"]) or ENGINES,
+        resolution_px=full_resolution(told["resolution"], wish),
+        task=told["task"],
+        tokens=tokens,
+        max_latency_ms=told["max_latency_ms"],
+        zip=packed,
+        classes=told["classes"],
+        seed=told["seed"],
+        calibration_limit=told["limit"],
+        store=told["store"],
+        compression=compression(told, student=source),
+        adaptive=wish,
+    )
 
 
 def _found(model: str, target: str) -> tuple[ModelSource, TargetProfile]:
@@ -167,6 +157,7 @@ def _print_result(screen: Screen, result: BuildResult) -> None:
 
     print_networks(screen, result.networks)
     print_guard(screen, result.guarded)
+    print_ladder(screen, result.ladder)
     screen.table(
         ("engine", "precision", "size", "as float", "drop, pp", "latency", "what ran where"),
         [
@@ -221,5 +212,6 @@ def _result_document(result: BuildResult) -> dict[str, Any]:
         "networks": to_json(result.networks),
         "guard": None if result.guarded is None else to_json(result.guarded),
         "sensitivities": to_json(result.sensitivities),
+        "ladder": None if result.ladder is None else to_json(result.ladder),
         "notes": list(result.notes),
     }

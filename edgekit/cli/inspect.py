@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgekit.cli.ladder import draw
 from edgekit.cli.options import BUNDLE
 from edgekit.cli.options import command as declare
 from edgekit.cli.screen import Screen
+from edgekit.spec.codec import to_json
+from edgekit.spec.rungs import FLOORS
 
 if TYPE_CHECKING:
+    from edgekit.build.ladder.findings import Drawn
     from edgekit.spec.bundle import BundleReader
     from edgekit.spec.manifest import Payload, Placement
 
@@ -37,10 +41,26 @@ def command(screen: Screen, *, bundle: Path, sensitivity: bool) -> None:
         with screen.working():
             found = [_examine(reader, payload) for payload in reader.manifest.payloads]
         document = _document(reader, found)
+    ladder = _drawn(bundle, document)
+    document["ladder"] = None if ladder is None else {floor: to_json(drawn) for floor, drawn in ladder.items()}
     if screen.as_json:
         screen.document(document)
     else:
         _print(screen, document)
+        draw(screen, document, None if ladder is None else ladder["balanced"])
+
+
+def _drawn(bundle: Path, document: dict[str, Any]) -> "dict[str, Drawn] | None":
+    """What the build of a ladder measured, by floor, from the report beside the bundle."""
+    if len(document["rungs"]) == 1 or importlib.util.find_spec("edgekit.build") is None:
+        return None
+    from edgekit.build.findings import findings_folder
+    from edgekit.build.ladder.findings import LADDER, read_drawn
+
+    path = findings_folder(bundle) / f"{LADDER}.report.json"
+    names = tuple(rung["name"] for rung in document["rungs"])
+    found = {floor: read_drawn(path, digest=document["digest"], rungs=names, floor=floor) for floor in FLOORS}
+    return {floor: drawn for floor, drawn in found.items() if drawn is not None} or None
 
 
 def _examine(reader: "BundleReader", payload: "Payload") -> "tuple[Payload, Placement, str]":
@@ -56,8 +76,6 @@ def _examine(reader: "BundleReader", payload: "Payload") -> "tuple[Payload, Plac
 
 
 def _document(reader: "BundleReader", found: "list[tuple[Payload, Placement, str]]") -> dict[str, Any]:
-    from edgekit.spec.codec import to_json
-
     manifest = reader.manifest
     sizes = {file.path: file.size_bytes for file in manifest.files}
     return {

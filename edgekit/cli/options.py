@@ -20,6 +20,7 @@ __all__ = [
     "Lengths",
     "Milliseconds",
     "NameList",
+    "Sides",
     "command",
     "engine_names",
     "flat",
@@ -80,6 +81,24 @@ class Lengths(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
         if lengths[0] < 2 or list(lengths) != sorted(set(lengths)):
             self.fail(f"{value!r} does not ascend from at least 2", param, ctx)
         return lengths
+
+
+class Sides(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click only
+    """`128,224` -> `(128, 224)`: ascending sides in pixels, two at least."""
+
+    name = "list"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Split and check."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            sides = tuple(int(part) for part in str(value).split(","))
+        except ValueError:
+            self.fail(f"{value!r} is no list of numbers, such as 128,224", param, ctx)
+        if not 2 <= len(sides) <= 4 or sides[0] < 16 or sides[-1] > 4096 or list(sides) != sorted(set(sides)):
+            self.fail(f"{value!r} is not two to four sides that ascend within 16 and 4096", param, ctx)
+        return sides
 
 
 class NameList(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click only

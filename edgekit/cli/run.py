@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgekit.cli.options import BUNDLE, POSITIVE, engine_names, precision_names
+from edgekit.cli.options import BUNDLE, POSITIVE, Milliseconds, engine_names, precision_names
 from edgekit.cli.options import command as declare
 from edgekit.cli.screen import Screen
 from edgekit.spec.errors import InputError, UnknownName
+from edgekit.spec.rungs import FLOORS
 
 if TYPE_CHECKING:
     from edgekit.runtime import Model, Result
@@ -21,6 +22,11 @@ __all__ = ["command"]
 _EMBEDDING = "sentence-embedding"
 _SHOWN = 50
 """Characters of a text in a table."""
+_STOPPED = {
+    "margin": "stopped: sure enough",
+    "last": "stopped: the last rung",
+    "ceiling": "stopped: no time for the next rung",
+}
 _TEXT_PRECISIONS = ("int8-weights", "int8-static")
 
 
@@ -33,6 +39,10 @@ _TEXT_PRECISIONS = ("int8-weights", "int8-static")
 )
 @click.option("--precision", help="int8, int8-weights, int8-static, fp16 or fp32. [any]")
 @click.option("--threads", type=POSITIVE, help="Threads of the engine. [cores, at most 4]")
+@click.option(
+    "--floor", type=click.Choice(FLOORS), default="balanced", show_default=True, help="How sure a rung must be to stop."
+)
+@click.option("--ceiling-ms", type=Milliseconds(), help="Begin no rung that would probably end later. [none]")
 @click.option("--top", type=POSITIVE, default=5, show_default=True, help="How many labels to show.")
 def command(
     screen: Screen,
@@ -43,6 +53,8 @@ def command(
     engine: str,
     precision: str | None,
     threads: int | None,
+    floor: str,
+    ceiling_ms: float | None,
     top: int,
 ) -> None:
     """Run BUNDLE on IMAGE, or on a text."""
@@ -54,7 +66,7 @@ def command(
         with runtime.open(bundle, engine=engine, precision=precision, threads=threads) as model:
             embeds = model.manifest.model.task == _EMBEDDING
             embeddings = [model.embed(one).tolist() for one in inputs] if embeds else []
-            results = [] if embeds else list(_answers(model, inputs, top=top))
+            results = [] if embeds else list(_answers(model, inputs, top=top, floor=floor, ceiling_ms=ceiling_ms))
     if embeds:
         _show_embeddings(screen, model, embeddings)
         return
@@ -68,18 +80,20 @@ def command(
         _print(screen, model, results[0])
 
 
-def _answers(model: Any, inputs: "Sequence[Path | str]", *, top: int) -> "Iterator[Result]":
+def _answers(model: Any, inputs: "Sequence[Path | str]", **asked: Any) -> "Iterator[Result]":
     """One answer for each input.
 
     The first call (of a text network: of each length) also loads the network and grows buffers, so it is made twice: what is
-    told is what the next inputs will take.
+    told is what the next inputs will take. A ceiling needs to know what all rungs take.
     """
+    if asked["ceiling_ms"] is not None:
+        model.warm_up()
     warm: set[int | None] = set()
     for one in inputs:
-        result = model.run(one, top=top)
+        result = model.run(one, **asked)
         if result.bucket_tokens not in warm:
             warm.add(result.bucket_tokens)
-            result = model.run(one, top=top)
+            result = model.run(one, **asked)
         yield result
 
 
@@ -162,11 +176,12 @@ def _print_list(screen: Screen, model: "Model", answers: "Sequence[tuple[Path | 
             label.name,
             f"{100 * label.score:.1f} %",
             "" if index else f"{result.tokens}{' (cut)' if result.truncated else ''}",
+            "" if index else result.rung,
         )
         for text, result in answers
         for index, label in enumerate(result.labels)
     ]
-    screen.table(("text", "label", "score", "tokens"), rows, right=("score", "tokens"))
+    screen.table(("text", "label", "score", "tokens", "rung"), rows, right=("score", "tokens"))
     _print_engine(screen, model, answers[0][1])
     _print_left(screen, model, answers[0][1])
 
@@ -186,9 +201,19 @@ def _print(screen: Screen, model: "Model", result: "Result") -> None:
     latency = result.latency_ms
     _print_engine(screen, model, result)
     screen.line(f"pre {latency.pre:.2f} ms, inference {latency.inference:.2f} ms, post {latency.post:.2f} ms")
+    _print_rungs(screen, model, result)
     if result.truncated:
         screen.line(f"cut: {result.tokens} tokens, the bundle takes {result.bucket_tokens}")
     _print_left(screen, model, result)
+
+
+def _print_rungs(screen: Screen, model: "Model", result: "Result") -> None:
+    """How the answer came about, where the bundle holds a ladder."""
+    if len(model.manifest.rungs) == 1:
+        return
+    for run in result.rungs:
+        screen.line(f"rung {run.name}: margin {run.margin:g}, {run.latency_ms:.2f} ms")
+    screen.line(_STOPPED[result.stopped_by])
 
 
 def _print_left(screen: Screen, model: "Model", result: "Result") -> None:

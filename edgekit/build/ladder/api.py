@@ -1,20 +1,23 @@
 """The walk of a build whose bundle holds a ladder."""
 
 import time
+from dataclasses import replace
 
 from edgekit.build.chains import Chains, chains_of
 from edgekit.build.facts import read_facts
 from edgekit.build.finishing import finish
 from edgekit.build.fitting import grade_all
+from edgekit.build.ladder.bounds import CONFIDENCE, most_harmful
 from edgekit.build.ladder.found import LadderFound
 from edgekit.build.ladder.photos import LadderPhotos
 from edgekit.build.pipeline import Observe
+from edgekit.build.preparing import Walk
 from edgekit.build.request import BuildRequest, BuildResult
 from edgekit.build.stages.load import RANDOM
 from edgekit.build.store import Store, default_root
 from edgekit.build.walker import Walker
 
-__all__ = ["build_ladder", "ladder_notes", "ladder_of", "preferred"]
+__all__ = ["build_ladder", "ladder_notes", "ladder_of", "plan_ladder", "preferred"]
 
 SAME_STOP = 0.99
 """On so many inputs all engines should stop at the same rung."""
@@ -29,14 +32,15 @@ def build_ladder(request: BuildRequest, *, observe: Observe = lambda event: None
         SetupError: something is not installed, or cannot be written.
     """
     begun = time.monotonic()
-    chains = chains_of(request)
-    ladder = ladder_of(chains)
+    ladder = ladder_of(chains_of(request))
+    chains = ladder.chains
     walker = Walker(Store(request.store or default_root()), observe)
     walk = walker.telling(observe)
     prepared = chains.prepare(walk)
     graded = grade_all(chains, prepared, walk)
-    checkpoint = ladder.with_exits(prepared.checkpoint, walk)
-    pool = ladder.pool(checkpoint, walk)
+    exits = ladder.exits(prepared.checkpoint, walk)
+    checkpoint = ladder.with_exits(prepared.checkpoint, exits, walk)
+    pool = ladder.pool(checkpoint, exits, walk)
     program = chains.export(checkpoint, walk)
     trial = ladder.trial(pool, program, walk)
     engine = preferred(request)
@@ -63,8 +67,37 @@ def build_ladder(request: BuildRequest, *, observe: Observe = lambda event: None
     )
 
 
+def plan_ladder(request: BuildRequest, *, walk: Walk) -> tuple[str, ...]:
+    """Walk all chains that `build_ladder` would, up to the choice -> notes for the user.
+
+    Args:
+        request: what was asked for.
+        walk: notes stages and runs none.
+
+    Raises:
+        InputError: model, weights, data or the wish for a ladder are wrong.
+        GoalError: `ladder-samples`.
+    """
+    ladder = ladder_of(chains_of(request))
+    prepared = ladder.chains.prepare(walk)
+    exits = ladder.exits(prepared.checkpoint, walk)
+    checkpoint = ladder.with_exits(prepared.checkpoint, exits, walk)
+    pool = ladder.pool(checkpoint, exits, walk)
+    program = ladder.chains.export(checkpoint, walk)
+    ladder.trial(pool, program, walk)
+    parts = ladder.chains.learners.parts
+    n = 0 if parts is None else len(parts.tune)
+    ladders = [each.name for each in pool.candidates if len(each.rungs) > 1]
+    most = max(most_harmful(n, ladder.limit_pp, 1 - (1 - CONFIDENCE) / max(len(ladders), 1)), 0)
+    return (
+        *ladder.chains.notes,
+        f"ladders that are weighed: {'; '.join(ladders) or 'none'}; the one chosen, or a plain network, is packed alone",
+        f"at most {ladder.limit_pp:g} points harmful are promised if {most} or fewer of {n} examples are",
+    )
+
+
 def ladder_of(chains: Chains) -> LadderPhotos:
-    """The chains of a ladder, checked before anything slow.
+    """The chains of a ladder, checked before anything slow. A network that is fitted learns at all sides of the ladder.
 
     Raises:
         GoalError: `ladder-samples`.
@@ -75,7 +108,11 @@ def ladder_of(chains: Chains) -> LadderPhotos:
         raise ValueError("a ladder needs a wish and data in parts")
     ladder = LadderPhotos(chains, chains.splits, wish)
     ladder.check(tune=len(parts.tune))
-    return ladder
+    sides = ladder.sides()
+    if not sides:
+        return ladder
+    compression = replace(chains.request.compression, resolutions_px=(*sides, chains.facts.resolution_px))
+    return replace(ladder, chains=replace(chains, request=replace(chains.request, compression=compression)))
 
 
 def preferred(request: BuildRequest) -> str:

@@ -7,11 +7,12 @@ import numpy as np
 
 from edgekit.build.artifact import Artifact
 from edgekit.build.chains import Bundled, Chains
-from edgekit.build.facts import Facts, read_facts
+from edgekit.build.facts import Facts
 from edgekit.build.ladder.bounds import refuse_few
 from edgekit.build.ladder.choose import Choice, Measured, choose
 from edgekit.build.ladder.found import LadderFound
 from edgekit.build.ladder.margins import Trials, stops
+from edgekit.build.ladder.planning import UNPLACED, is_planned, known_facts
 from edgekit.build.ladder.pool import Candidate, Piece, Pool
 from edgekit.build.ladder.summary import summarise
 from edgekit.build.ladder.wish import DEFAULT_DROP_PP, Adaptive
@@ -26,9 +27,11 @@ from edgekit.build.stages.export import Export
 from edgekit.build.stages.fit import Fit
 from edgekit.build.stages.load import Load
 from edgekit.build.stages.lower_rungs import LowerRungs, RungPart
+from edgekit.build.stages.place_exits import PlaceExits, read_places
 from edgekit.build.stages.quantize import Quantize
 from edgekit.build.stages.recalibrate import Recalibrate
 from edgekit.build.training.plan import EXIT_TRAINING, Exits
+from edgekit.runtime.verdicts import machine
 from edgekit.spec.errors import InputError
 from edgekit.spec.manifest import Margins, Rung
 
@@ -74,17 +77,15 @@ class LadderPhotos:
             )
         refuse_few(tune, self.limit_pp, where=str(self.splits.folder.path))
 
-    def with_exits(self, checkpoint: Artifact, walk: Walk) -> Artifact:
+    def with_exits(self, checkpoint: Artifact, exits: tuple[str, ...], walk: Walk) -> Artifact:
         """The network with exits, if any are wished for."""
-        exits = self.exits()
         return walk("student", (self._train_exits(self.chains.network, exits),), checkpoint) if exits else checkpoint
 
-    def pool(self, checkpoint: Artifact, walk: Walk) -> Pool:
+    def pool(self, checkpoint: Artifact, exits: tuple[str, ...], walk: Walk) -> Pool:
         """Every piece, quantized, and the ladders that they allow; `checkpoint` has the exits."""
-        network, facts = self.chains.network, read_facts(checkpoint.path)
+        network, facts = self.chains.network, known_facts(checkpoint, self.chains.facts)
         pieces: list[Piece] = []
         ladders: list[Candidate] = []
-        exits = self.exits()
         full = f"px{facts.resolution_px}"
         for side in self.sides():
             made = walk(f"{side} px", (Recalibrate(network, self.splits, side),), checkpoint)
@@ -110,15 +111,17 @@ class LadderPhotos:
             return ()
         return resolutions_of(self.chains, self.wish)
 
-    def exits(self) -> tuple[str, ...]:
-        """Modules behind which exits sit."""
+    def exits(self, checkpoint: Artifact, walk: Walk) -> tuple[str, ...]:
+        """Modules behind which exits sit: those asked for, those of the SPEC, else where measured time says that they pay."""
         if not self.wish.wants("exits"):
             return ()
         spec = self.chains.request.model.spec
         known = self.wish.exits_after or (spec.exits_after if spec is not None else ())
-        if not known and self.wish.wants("auto") and "exits" not in self.wish.kinds:
-            return ()
-        return known
+        if known:
+            return known
+        place = PlaceExits(self.chains.network, machine()["facts"])
+        found = walk("exits", (place,), checkpoint)
+        return UNPLACED if is_planned(found) else read_places(found.path)
 
     def trial(self, pool: Pool, program: Artifact, walk: Walk) -> Bundled:
         """All pieces in one bundle, to be measured."""
@@ -210,8 +213,8 @@ class LadderPhotos:
         if learner.fits:
             training = training_of(request.compression, request.seed, self.chains.device)
             checkpoint = walk("larger", (Fit(learner.network, self.splits, training),), checkpoint)
-        known = read_facts(checkpoint.path)
-        if known.names != facts.names:
+        known = known_facts(checkpoint, learner.facts)
+        if not is_planned(checkpoint) and known.names != facts.names:
             raise InputError(
                 f"{known.name} tells {known.classes} classes apart that are not those of {facts.name}",
                 where="--route-to",

@@ -8,7 +8,9 @@ import numpy as np
 from edgekit.bench.stats import drop_interval, share_interval
 from edgekit.build.ladder.margins import Trials, expected_cost, stops
 
-__all__ = ["RungShare", "Summary", "summarise"]
+__all__ = ["RungShare", "ShareRow", "Summary", "summarise"]
+
+SHARES = tuple(i / 10 for i in range(11))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,21 @@ class RungShare:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareRow:
+    """What is right if a rung answered a share of the inputs, those with its largest margins, and the last rung the others.
+
+    Attributes:
+        rung: its name.
+        share: 0..1.
+        top1: of all inputs.
+    """
+
+    rung: str
+    share: float
+    top1: float
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """A ladder on examples that neither trained nor decided anything. Without labels "right" means: as the full network.
 
@@ -51,6 +68,7 @@ class Summary:
         cost: expected.
         cost_p50: median over the inputs.
         cost_p99: 99th percentile: an input that climbs pays for every rung.
+        by_share: accuracy by share, of every rung but the last.
     """
 
     n: int
@@ -65,6 +83,7 @@ class Summary:
     cost: float
     cost_p50: float
     cost_p99: float
+    by_share: tuple[ShareRow, ...] = ()
 
 
 def summarise(trials: Trials, names: Sequence[str], least: Sequence[float], costs: Sequence[float]) -> Summary:
@@ -94,7 +113,19 @@ def summarise(trials: Trials, names: Sequence[str], least: Sequence[float], cost
         cost=expected_cost(stopped, costs),
         cost_p50=float(np.median(paid)),
         cost_p99=float(np.percentile(paid, 99)),
+        by_share=tuple(row for i, name in enumerate(names[:-1]) for row in _by_share(trials, i, name)),
     )
+
+
+def _by_share(trials: Trials, index: int, name: str) -> list[ShareRow]:
+    surest = np.argsort(-trials.margins[:, index], kind="stable")
+    rows = []
+    for share in SHARES:
+        right = trials.right[:, -1].copy()
+        taken = surest[: round(share * len(trials))]
+        right[taken] = trials.right[taken, index]
+        rows.append(ShareRow(name, share, float(right.mean())))
+    return rows
 
 
 def _share(trials: Trials, index: int, name: str, here: np.ndarray, right: np.ndarray, cost: float) -> RungShare:
