@@ -13,7 +13,7 @@ class GradedNetwork:
     """A float network on the photos to report on, which no training and no decision saw.
 
     Attributes:
-        name: `teacher`, `student alone`, `student distilled`, `whole` (before it was made smaller) or `network`.
+        name: `teacher`, `student alone`, `student distilled`, `whole` (before it was made smaller), `before exits` or `network`.
         n: photos.
         top1: share (0..1) of right first answers.
         interval: its 95 % interval (Wilson).

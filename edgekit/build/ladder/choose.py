@@ -1,7 +1,7 @@
 """Which ladder is built: the cheapest that keeps the promise, where it beats the best plain network that keeps it too."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class Measured:
         design: the same on inputs that only order margins; they may have trained the network.
         design_labels: of them.
         costs: of each rung on its own, such as CPU ms.
+        merged: costs of the rungs of ladders that leave out rungs of another and run their part all the same.
     """
 
     logits: Logits
@@ -36,6 +37,7 @@ class Measured:
     design: Logits
     design_labels: np.ndarray | None
     costs: Mapping[str, float]
+    merged: Mapping[tuple[str, ...], tuple[float, ...]] = field(default_factory=dict)
 
     def trials(self, rungs: Sequence[str]) -> Trials:
         """Of a ladder, on the inputs that decide."""
@@ -48,14 +50,14 @@ class Measured:
         never = NEVER if integer else float(np.abs(trials.margins).max(initial=1.0)) * 16
         if len(rungs) == 2 and integer:
             return straight([float(level) for level in range(int(NEVER) + 1)])
-        levels = [levels_of(trials.margins[:, i], never=never) for i in range(len(rungs) - 1)]
+        levels = [levels_of(trials.margins[:, i], never=never, even=not integer) for i in range(len(rungs) - 1)]
         if len(rungs) == 2:
             return straight(levels[0])
         return designed(trials, levels, self.costs_of(rungs))
 
     def costs_of(self, rungs: Sequence[str]) -> tuple[float, ...]:
         """Of each rung on its own."""
-        return tuple(self.costs[rung] for rung in rungs)
+        return self.merged.get(tuple(rungs)) or tuple(self.costs[rung] for rung in rungs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,19 @@ def straight(levels: Sequence[float]) -> tuple[tuple[float, ...], ...]:
     return tuple((float(level),) for level in sorted(levels, reverse=True))
 
 
-def levels_of(margins: np.ndarray, *, never: float, count: int = LEVELS) -> tuple[float, ...]:
-    """(n,) margins of one rung on design examples -> at most `count` levels that let evenly growing shares pass, and `never`."""
-    shares = np.quantile(margins, np.linspace(1, 0, count), method="higher")
-    return (never, *(float(level) for level in dict.fromkeys(shares.tolist()) if level < never), 0.0)
+def levels_of(margins: np.ndarray, *, never: float, count: int = LEVELS, even: bool = False) -> tuple[float, ...]:
+    """(n,) margins of one rung on design examples -> levels from strict to loose: `never`, then some that they pass, then 0.
+
+    Args:
+        margins: of design examples.
+        never: a margin that none has.
+        count: levels that let evenly growing shares of them pass.
+        even: as many more at even distances: examples that trained the network seldom have margins as small as others.
+    """
+    levels = np.quantile(margins, np.linspace(1, 0, count), method="higher").tolist()
+    if even:
+        levels = sorted({*levels, *np.linspace(0, max(levels), count).tolist()}, reverse=True)
+    return (never, *(float(level) for level in dict.fromkeys(levels) if level < never), 0.0)
 
 
 def designed(trials: Trials, levels: Sequence[Sequence[float]], costs: Sequence[float]) -> tuple[tuple[float, ...], ...]:

@@ -88,7 +88,7 @@ def _goldens(reader: BundleReader, payload: Payload, runner: PayloadRunner) -> f
     worst = 0.0
     for golden in payload.goldens:
         tokens = golden.tokens or 0
-        entry = next(e for e in payload.entries if e.inputs[0].shape[1] == tokens)
+        entry = next(e for e in payload.entries if (e.rung, e.tokens) == (golden.rung, tokens))
         ids = np.frombuffer(reader.read(inputs[tokens].file), "<i4").reshape(inputs[tokens].shape)
         expected = np.frombuffer(reader.read(golden.file), "<f4").reshape(golden.shape)
         for row, wanted in zip(ids, expected, strict=True):
@@ -105,9 +105,9 @@ def _goldens(reader: BundleReader, payload: Payload, runner: PayloadRunner) -> f
 
 
 def _latency_ms(payload: Payload, runner: PayloadRunner) -> float:
-    """Median of the largest bucket, filled."""
+    """Median of the largest bucket, filled, through all rungs."""
     entry = payload.entries[-1]
-    ids = [1] * entry.inputs[0].shape[1]
+    ids = [1] * entry.tokens
     times = []
     for _ in range(RUNS + 2):
         begun = time.perf_counter()

@@ -17,7 +17,7 @@ from edgekit.spec.manifest import Entry, OperatorCount, Payload, Placement
 if TYPE_CHECKING:
     from edgekit.build.quantize import Quantized
 
-__all__ = ["LowerRungs", "RungPart"]
+__all__ = ["LowerRungs", "RungPart", "joined"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class LowerRungs:
             Entry(name, f"payloads/{piece.file}{code.SUFFIX}", piece.method, piece.inputs, piece.outputs)
             for name, piece in lowered.pieces.items()
         )
-        payload = Payload(f"{self.engine}-int8", self.engine, "int8", entries, _joined(placements), ())
+        payload = Payload(f"{self.engine}-int8", self.engine, "int8", entries, joined(placements), ())
         (out / PAYLOAD).write_text(json.dumps(codec.to_json(payload), indent=1) + "\n", encoding="utf-8")
 
 
@@ -112,7 +112,7 @@ def _named(quantized: "Quantized", names: tuple[str, ...]) -> "dict[str, Quantiz
     return dict(zip(names, segments(quantized), strict=True))
 
 
-def _joined(placements: Mapping[str, Placement]) -> Placement:
+def joined(placements: Mapping[str, Placement]) -> Placement:
     """What all rungs hold; of delegate calls those of the rung that makes most."""
     counts: dict[tuple[str, str, str], int] = {}
     for placement in placements.values():

@@ -19,7 +19,7 @@ from edgekit.build.text.facts import TextFacts, read_text_facts
 from edgekit.build.text.running import PayloadRunner
 from edgekit.build.text.samples import SAMPLES
 from edgekit.spec.bundle import write_bundle
-from edgekit.spec.manifest import FORMAT, GoldenInputs, GoldenOutputs, Manifest, ModelInfo, Payload, Rung, TargetInfo, Text
+from edgekit.spec.manifest import FORMAT, Entry, GoldenInputs, GoldenOutputs, Manifest, ModelInfo, Payload, Rung, TargetInfo, Text
 
 __all__ = ["PackText"]
 
@@ -38,11 +38,13 @@ class PackText:
         payloads: what the lowering stages made, in the order of preference.
         target: the device and its engines.
         provenance: how the bundle came about.
+        rungs: of a ladder, in the order of the payloads' entries; empty for the single rung of an uncut network.
     """
 
     payloads: tuple[Artifact, ...]
     target: TargetInfo
     provenance: Mapping[str, str]
+    rungs: tuple[Rung, ...] = ()
 
     name: ClassVar[str] = "pack-text"
     version: ClassVar[int] = 1
@@ -65,7 +67,7 @@ class PackText:
             EXAMPLES: (json.dumps(examples, ensure_ascii=False) + "\n").encode(),
         }
         lowered = [(read_payload(artifact.path), artifact.path) for artifact in self.payloads]
-        goldens = _golden_ids(ids, facts, [e.inputs[0].shape[1] for e in lowered[0][0].entries])
+        goldens = _golden_ids(ids, facts, sorted({entry.tokens for entry in lowered[0][0].entries}))
         for tokens, rows in goldens.items():
             contents[_inputs(tokens)] = rows.tobytes()
         payloads = []
@@ -82,14 +84,15 @@ class PackText:
                 item.rename(out / item.name)
 
     def _manifest(self, facts: TextFacts, payloads: tuple[Payload, ...], goldens: Mapping[int, np.ndarray]) -> Manifest:
+        rungs = self.rungs or (Rung(RUNG),)
         return Manifest(
             format=FORMAT,
             model=ModelInfo(facts.name, facts.task, facts.outputs, facts.weights, facts.weights_sha256, facts.license),
             target=self.target,
             preprocess=None,
-            rungs=(Rung(RUNG),),
+            rungs=rungs,
             payloads=payloads,
-            golden_inputs=tuple(GoldenInputs(RUNG, _inputs(tokens), rows.shape) for tokens, rows in goldens.items()),
+            golden_inputs=tuple(GoldenInputs(rungs[0].name, _inputs(tokens), rows.shape) for tokens, rows in goldens.items()),
             labels="labels.txt" if facts.names else None,
             provenance=self.provenance,
             files=(),
@@ -123,19 +126,25 @@ def _golden_ids(ids: Sequence[Sequence[int]], facts: TextFacts, buckets: Sequenc
 def _finish(
     payload: Payload, folder: Path, facts: TextFacts, goldens: Mapping[int, np.ndarray], contents: dict[str, bytes | Path]
 ) -> Payload:
-    """Add golden outputs to a payload, and its file to `contents`."""
-    file = folder / Path(payload.entries[0].file).name
-    name = f"payloads/{payload.id}{file.suffix}"
-    contents[name] = file
+    """Add golden outputs to a payload, and its files to `contents`."""
+    files = {entry.file: folder / Path(entry.file).name for entry in payload.entries}
+    names = {entry.file: _place(payload, entry, files[entry.file], alone=len(files) == 1) for entry in payload.entries}
+    contents |= {names[file]: path for file, path in files.items()}
+    plain = len({entry.rung for entry in payload.entries}) == 1
     share = TOLERANCE.get(payload.precision, INT8_TOLERANCE)
     told = []
-    with PayloadRunner(payload, lambda _: file, pad=facts.wordpiece.pad) as runner:
+    with PayloadRunner(payload, files.__getitem__, pad=facts.wordpiece.pad) as runner:
         for entry in payload.entries:
-            tokens = entry.inputs[0].shape[1]
+            tokens = entry.tokens
             outputs = np.stack([runner.run(entry, row[row >= 0]) for row in goldens[tokens]]).astype("<f4")
-            golden = f"goldens/{payload.id}-{tokens}.bin"
+            golden = f"goldens/{payload.id}{'' if plain else f'-{entry.rung}'}-{tokens}.bin"
             contents[golden] = outputs.tobytes()
             tolerance = round(share * float(np.abs(outputs).max()), 6)
-            told.append(GoldenOutputs(RUNG, golden, "float32", outputs.shape, tolerance, tokens))
-    entries = tuple(dataclasses.replace(entry, file=name) for entry in payload.entries)
+            told.append(GoldenOutputs(entry.rung, golden, "float32", outputs.shape, tolerance, tokens))
+    entries = tuple(dataclasses.replace(entry, file=names[entry.file]) for entry in payload.entries)
     return dataclasses.replace(payload, entries=entries, goldens=tuple(told))
+
+
+def _place(payload: Payload, entry: Entry, file: Path, *, alone: bool) -> str:
+    """Where the file of an entry lies in the bundle."""
+    return f"payloads/{payload.id}{'' if alone else f'-{entry.rung}'}{file.suffix}"

@@ -24,7 +24,7 @@ from edgekit.build.text.guarded import GuardedTexts
 from edgekit.build.walker import Walker
 from edgekit.spec.errors import InputError
 
-__all__ = ["build_text", "fit_text", "plan_text"]
+__all__ = ["build_text", "fit_text", "goal_notes", "graded", "plan_text"]
 
 
 def plan_text(request: BuildRequest) -> Plan:
@@ -39,7 +39,13 @@ def plan_text(request: BuildRequest) -> Plan:
         return Artifact(stages[-1].returns, PLACEHOLDER, SOURCE.path)
 
     checkpoint = chains.prepare(note)
-    chains.judge(checkpoint, chains.bundle(checkpoint, note), note)
+    if request.adaptive is not None:
+        from edgekit.build.text.ladder import ladder_texts
+
+        ladder = ladder_texts(chains)
+        ladder.trial(ladder.with_exits(checkpoint, note), note)
+    else:
+        chains.judge(checkpoint, chains.bundle(checkpoint, note), note)
     rows = tuple(PlannedChain(name, stages) for name, stages in planned.items())
     return Plan(request.model.name, request.target.name, request.out, rows, chains.notes)
 
@@ -52,6 +58,10 @@ def build_text(request: BuildRequest, *, observe: Observe = lambda event: None) 
         GoalError: a gate or goal is not met. Where it is how much may be lost, the best bundle was delivered all the same.
         SetupError: something is not installed, or cannot be written.
     """
+    if request.adaptive is not None:
+        from edgekit.build.text.ladder import build_text_ladder
+
+        return build_text_ladder(request, observe=observe)
     begun = time.monotonic()
     chains = text_chains(request)
     _check(chains)
@@ -69,8 +79,7 @@ def build_text(request: BuildRequest, *, observe: Observe = lambda event: None) 
         verdict = guard(subject, request.compression, walk_with=walker.telling, observe=observe)
     made = chains.bundle(checkpoint, walk) if verdict is None else verdict.made
     report = chains.judge(checkpoint, made, walk)
-    if request.max_latency_ms is not None and request.target.kind != "host":
-        notes.append("--max-latency-ms was not checked: what a network that reads text takes on a device is not predicted")
+    notes += goal_notes(request)
     return finish(
         request,
         made,
@@ -78,7 +87,7 @@ def build_text(request: BuildRequest, *, observe: Observe = lambda event: None) 
         walker=walker,
         begun=begun,
         notes=notes,
-        networks=_graded(chains, checkpoint, walk),
+        networks=graded(chains, checkpoint, walk),
         verdict=verdict,
         sensitivities=_sensitivities(chains, checkpoint, verdict, walk),
         with_findings=chains.splits is not None,
@@ -106,19 +115,28 @@ def fit_text(request: BuildRequest, *, observe: Observe = lambda event: None) ->
     walker = Walker(Store(request.store or default_root()), observe)
     walk = walker.telling(observe)
     checkpoint = chains.prepare(walk)
-    graded = _graded(chains, checkpoint, walk)
+    networks = graded(chains, checkpoint, walk)
     deliver_checkpoint(checkpoint.path, request.out, splits=chains.splits.folder.digest)
-    return FitResult(request.out, request.model.name, time.monotonic() - begun, tuple(walker.runs.values()), graded, chains.notes)
+    return FitResult(
+        request.out, request.model.name, time.monotonic() - begun, tuple(walker.runs.values()), networks, chains.notes
+    )
 
 
 def _check(chains: TextChains) -> None:
-    """What can be refused before anything slow."""
-    if chains.request.compression.max_drop_pp is not None and chains.splits is not None:
+    """What can be refused before anything slow; a ladder has checks of its own."""
+    if chains.request.adaptive is None and chains.request.compression.max_drop_pp is not None and chains.splits is not None:
         check_guardable(chains.request, tune=len(chains.splits.open().tune), place=chains.splits.folder.path)
 
 
-def _graded(chains: TextChains, checkpoint: Artifact, walk: Walk) -> tuple[GradedNetwork, ...]:
-    """The float network on texts to report on, where they have its classes."""
+def goal_notes(request: BuildRequest) -> tuple[str, ...]:
+    """What was asked for and is not looked at."""
+    if request.max_latency_ms is None or request.target.kind == "host":
+        return ()
+    return ("--max-latency-ms was not checked: what a network that reads text takes on a device is not predicted",)
+
+
+def graded(chains: TextChains, checkpoint: Artifact, walk: Walk, *, name: str = "network") -> tuple[GradedNetwork, ...]:
+    """A float network on texts to report on, where they have its classes."""
     if chains.splits is None:
         return ()
     said = read_answers(walk("float", (AnswerText(chains.splits, "report"),), checkpoint).path)
@@ -126,7 +144,7 @@ def _graded(chains: TextChains, checkpoint: Artifact, walk: Walk) -> tuple[Grade
         return ()
     right = said.logits[FLOAT].argmax(1) == said.labels
     size, macs = _size(checkpoint, chains.tokens[-1])
-    return (GradedNetwork("network", len(right), float(np.mean(right)), share_interval(right), size, macs),)
+    return (GradedNetwork(name, len(right), float(np.mean(right)), share_interval(right), size, macs),)
 
 
 def _size(checkpoint: Artifact, tokens: int) -> tuple[int, int]:

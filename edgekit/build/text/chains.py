@@ -21,6 +21,7 @@ from edgekit.build.text.facts import CLASSIFICATION
 from edgekit.build.text.origin import TextOrigin, text_origin
 from edgekit.build.text.refusals import (
     names_of,
+    refuse_ladder,
     refuse_options,
     refuse_task,
     refuse_teacher,
@@ -32,7 +33,7 @@ from edgekit.build.text.splits import TextSplits, choose_text_splits
 from edgekit.build.training.plan import TEXT_TRAINING, Training
 from edgekit.runtime.verdicts import machine
 from edgekit.spec.errors import InputError
-from edgekit.spec.manifest import TargetInfo
+from edgekit.spec.manifest import Rung, TargetInfo
 
 __all__ = ["TextChains", "text_chains"]
 
@@ -85,9 +86,21 @@ class TextChains:
                 texts = self.splits if precision == "int8-static" else None
                 stage = LowerText(engine, precision, self.tokens, floats, texts)
                 payloads.append(walk(f"{engine}-{precision}", (stage,), checkpoint))
+        return self.pack(tuple(payloads), checkpoint, walk, told={"float_layers": ", ".join(layers)} if layers else {})
+
+    def pack(
+        self,
+        payloads: tuple[Artifact, ...],
+        checkpoint: Artifact,
+        walk: Walk,
+        *,
+        rungs: tuple[Rung, ...] = (),
+        told: Mapping[str, str],
+    ) -> Bundled:
+        """Payloads -> a bundle, whose provenance tells what is `told` as well; see `PackText`."""
         target = TargetInfo(self.request.target.name, tuple(e.engine for e in self.request.target.engines))
-        told = self._provenance() | ({"float_layers": ", ".join(layers)} if layers else {})
-        return Bundled(walk("bundle", (PackText(tuple(payloads), target, MappingProxyType(told)),), checkpoint), None)
+        provenance = MappingProxyType({**self._provenance(), **told})
+        return Bundled(walk("bundle", (PackText(payloads, target, provenance, rungs),), checkpoint), None)
 
     def judge(self, checkpoint: Artifact, made: Bundled, walk: Walk, *, reference: Artifact | None = None) -> Artifact:
         """The report that proves a bundle here; `reference` is the float network that payloads are held against."""
@@ -123,7 +136,9 @@ def text_chains(request: BuildRequest) -> TextChains:
     if wish.teacher is not None:
         teacher = text_origin(wish.teacher.model, weights=wish.teacher.weights, seed=request.seed)
     fits = _fits(request, student)
-    if (fits or teacher is not None or wish.max_drop_pp is not None) and request.data_dir is None:
+    refuse_ladder(request, student, fits=fits)
+    learns = fits or request.adaptive is not None
+    if (learns or teacher is not None or wish.max_drop_pp is not None) and request.data_dir is None:
         raise InputError(
             "there is no data to train or decide on",
             where="--data",
@@ -135,17 +150,25 @@ def text_chains(request: BuildRequest) -> TextChains:
     splits = None
     notes: list[str] = []
     if request.data_dir is not None:
-        trains = _divided_for_training(request, fits)
+        trains = _divided_for_training(request, learns)
         splits, parts = choose_text_splits(request.data_dir, seed=request.seed, trains=trains)
-        learned = "" if not trains else f"{'' if fits else 'the checkpoint was '}trained on {len(parts.fit)} texts; "
+        who = "" if fits else "exits " if learns else "the checkpoint was "
+        learned = f"{who}trained on {len(parts.fit)} texts; " if trains else ""
         notes.append(f"{learned}decided on {len(parts.tune)}, reported on {len(parts.report)}")
         if not fits and tells_classes_apart(student) and not set(splits.classes) <= set(names_of(student)):
+            if learns:
+                raise InputError(
+                    "exits learn from labels, and the network calls its classes otherwise than the data does",
+                    where="--adaptive",
+                    fix=f"rename the labels to the network's: {', '.join(names_of(student)[:3])} ..., or leave --epochs 0 out",
+                    code="ladder-classes",
+                )
             notes.append(
                 "the network calls its classes otherwise than the data: judged by what it answers in float, not by labels"
             )
         if teacher is not None:
             refuse_teacher(student, teacher, splits.classes, tokens=tokens[-1])
-    training = replace(TEXT_TRAINING, seed=request.seed, device=_device(wish.device) if fits else "cpu")
+    training = replace(TEXT_TRAINING, seed=request.seed, device=_device(wish.device) if learns else "cpu")
     if wish.epochs:
         training = replace(training, epochs=wish.epochs, patience=max(3, wish.epochs // 2))
     if wish.batch_size != training.batch_size:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from edgekit.build.compression import Compression
 from edgekit.build.request import ENGINES, TEXT_PRECISIONS, BuildRequest
 from edgekit.build.text.config import read_classes
+from edgekit.build.text.exit_places import exit_layers
 from edgekit.build.text.facts import CLASSIFICATION, EMBEDDING, read_text_facts
 from edgekit.build.text.kinds import refuse_teacher_of_another_kind
 from edgekit.spec.errors import InputError, UnknownName
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "names_of",
+    "refuse_ladder",
     "refuse_options",
     "refuse_task",
     "refuse_teacher",
@@ -83,6 +85,41 @@ def names_of(origin: "TextOrigin") -> tuple[str, ...]:
     if origin.kind == "checkpoint":
         return read_text_facts(origin.folder.path).names
     return read_classes(origin.folder.path) if origin.kind == "folder" else ()
+
+
+def refuse_ladder(request: BuildRequest, student: "TextOrigin", *, fits: bool) -> None:
+    """A ladder that a network that reads text cannot be.
+
+    Raises:
+        InputError: `ladder-kind` (not of early exits, or of a network without classes), `ladder-precision`, `exit-layer`.
+    """
+    wish, name = request.adaptive, request.model.name
+    if wish is None:
+        return
+    given = (("resolution" in wish.kinds or wish.resolutions_px, "--adaptive resolution"), (wish.route_to, "--route-to"))
+    other = next((option for asked, option in given if asked), None)
+    if other is not None:
+        raise InputError(
+            f"{name} reads text: {other} is for networks that look at images",
+            where=other.split()[0],
+            fix="use --adaptive exits: a text stops at the first layer that is sure enough",
+            code="ladder-kind",
+        )
+    if request.task == EMBEDDING or not (fits or tells_classes_apart(student)):
+        raise InputError(
+            f"{name} gives embeddings, which have no margin that says whether an early answer will do",
+            where="--adaptive",
+            fix="leave --adaptive out, or give --data with labels, so that it is fitted to classes",
+            code="ladder-kind",
+        )
+    if request.precisions != ("int8",):
+        raise InputError(
+            f"a ladder is INT8, not {', '.join(request.precisions)}",
+            where="--adaptive",
+            fix="leave --precision out, or leave --adaptive out",
+            code="ladder-precision",
+        )
+    exit_layers(student.config().layers, wish.exits_after)
 
 
 def refuse_task(request: BuildRequest, student: "TextOrigin", *, fits: bool) -> None:

@@ -15,16 +15,9 @@ from edgekit.build.text.lowered import example
 from edgekit.build.text.network import TextNetwork
 from edgekit.build.text.plain import Form, Plain
 from edgekit.build.text.rewrite import copied, reading, rewrite
+from edgekit.build.text.rungs import LAST, rung_of
 
-__all__ = ["LAST", "PlainExit", "Segment", "SegmentedText", "rung_of", "segmented"]
-
-LAST = "last"
-"""Name of the rung that gives the network's own answer."""
-
-
-def rung_of(layer: int | str) -> str:
-    """Name of the rung that ends with the exit behind a layer."""
-    return f"exit{layer}"
+__all__ = ["PlainExit", "Segment", "SegmentedText", "segmented"]
 
 
 class PlainExit(nn.Module):
