@@ -1,5 +1,6 @@
 """What may be promised of a rare event that was counted on examples: nothing is assumed but that use is like the examples."""
 
+import math
 from collections.abc import Callable
 
 from scipy.stats import beta, binom
@@ -72,14 +73,14 @@ def refuse_few(n: int, limit_pp: float, *, confidence: float = CONFIDENCE, where
         f"{n} examples cannot promise at most {limit_pp:g} points of harmful answers at {confidence:.1%}: {least} are needed "
         f"if none of them is harmful, {likely} for a chance of {POWER:.0%} where the true rate is {limit_pp / 4:g} points",
         where=where,
-        fix=f"give at least {likely} examples to decide on, or raise --max-drop to {_affordable(n, confidence):.2g}",
+        fix=f"give at least {likely} examples to decide on, or raise --max-drop to {_affordable(n, confidence):g}",
         code="ladder-samples",
     )
 
 
 def _affordable(n: int, confidence: float) -> float:
-    """Points that so many examples can promise."""
-    return 100 * harm_bound(0, n, confidence) + 0.005
+    """Points that so many examples can promise, rounded up to hundredths."""
+    return math.ceil(1e4 * harm_bound(0, n, confidence)) / 100
 
 
 def _first(holds: Callable[[int], bool], start: int) -> int:
