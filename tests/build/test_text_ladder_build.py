@@ -130,6 +130,8 @@ def test_a_plan_tells_of_exits_and_runs_nothing(source, tmp_path):
     plan = api.plan(request(tmp_path, source, epochs=1, max_drop_pp=6.0))
     stages = [stage.name for chain in plan.chains for stage in chain.stages]
     assert stages == ["load-text", "fit-text", "text-exits", "lower-text", "lower-text-rungs"]
+    assert "exit1 -> exit2 -> last; exit1 -> last; exit2 -> last" in plan.notes[1]
+    assert "6 points harmful" in plan.notes[2]
     assert not (tmp_path / "store").exists()
 
 

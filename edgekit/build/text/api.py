@@ -38,16 +38,18 @@ def plan_text(request: BuildRequest) -> Plan:
         planned[name] = (*planned.get(name, ()), *(PlannedStage(s.name, s.accepts, s.returns, {}) for s in stages))
         return Artifact(stages[-1].returns, PLACEHOLDER, SOURCE.path)
 
+    notes = chains.notes
     checkpoint = chains.prepare(note)
     if request.adaptive is not None:
         from edgekit.build.text.ladder import ladder_texts
 
         ladder = ladder_texts(chains)
         ladder.trial(ladder.with_exits(checkpoint, note), note)
+        notes = (*notes, *ladder.planned)
     else:
         chains.judge(checkpoint, chains.bundle(checkpoint, note), note)
     rows = tuple(PlannedChain(name, stages) for name, stages in planned.items())
-    return Plan(request.model.name, request.target.name, request.out, rows, chains.notes)
+    return Plan(request.model.name, request.target.name, request.out, rows, notes)
 
 
 def build_text(request: BuildRequest, *, observe: Observe = lambda event: None) -> BuildResult:

@@ -11,7 +11,7 @@ from edgekit.build.artifact import Artifact
 from edgekit.build.chains import ENGINE_DISTRIBUTIONS, Bundled
 from edgekit.build.finishing import finish
 from edgekit.build.ladder.api import ladder_notes, preferred
-from edgekit.build.ladder.bounds import refuse_few
+from edgekit.build.ladder.bounds import CONFIDENCE, most_harmful, refuse_few
 from edgekit.build.ladder.choose import Choice, Measured, choose
 from edgekit.build.ladder.found import LadderFound
 from edgekit.build.ladder.margins import Trials, stops
@@ -89,6 +89,17 @@ class LadderTexts:
             GoalError: `ladder-samples`.
         """
         refuse_few(len(self.splits.open().tune), self.limit_pp, where=str(self.splits.folder.path))
+
+    @property
+    def planned(self) -> tuple[str, ...]:
+        """What a user should know before anything is built."""
+        ladders = [each.name for each in self.candidates if len(each.rungs) > 1]
+        n = len(self.splits.open().tune)
+        most = max(most_harmful(n, self.limit_pp, 1 - (1 - CONFIDENCE) / len(ladders)), 0)
+        return (
+            f"ladders that are weighed: {'; '.join(ladders)}; the one chosen, or the plain network, is packed alone",
+            f"at most {self.limit_pp:g} points harmful are promised if {most} or fewer of {n} texts are",
+        )
 
     def with_exits(self, checkpoint: Artifact, walk: Walk) -> Artifact:
         """The fitted network with exits, trained together."""
