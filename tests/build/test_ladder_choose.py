@@ -118,7 +118,7 @@ def test_little_gain_is_no_gain():
 
 def pool():
     part = RungPart(None, ("px128",)), RungPart(None, ("exit1", "last")), RungPart(None, ("px224",))
-    pieces = (Piece(part[0], 128, 146), Piece(part[1], 224, 256), Piece(part[2], 224, 256))
+    pieces = (Piece(part[0], 128, 146, "small"), Piece(part[1], 224, 256, "full"), Piece(part[2], 224, 256, "full"))
     return Pool(pieces, (static("px224"),))
 
 
@@ -134,3 +134,4 @@ def test_needed_pieces():
     assert [piece.part.rungs for piece in pool().needed(("exit1", "last"))] == [("exit1", "last")]
     with pytest.raises(ValueError, match="not all of the pieces"):
         pool().needed(("last",))
+    assert [pool().program_of(rung) for rung in ("px128", "exit1", "last", "px224")] == ["small", "full", "full", "full"]

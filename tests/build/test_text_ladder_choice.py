@@ -64,6 +64,18 @@ def test_an_exit_that_saves_nothing_is_left_out():
     assert choice.chosen.harmful <= 0.01 * choice.n
 
 
+def test_an_exit_that_nobody_stops_at_is_left_out():
+    """With it and without it the ladder costs the same."""
+    found = measured(exit2=1.0, exit4=3.0, last=4.5, main=8.5)
+    unsure = np.zeros_like(found.logits["exit4"])
+    rungs = {**found.logits, "exit2": found.logits["last"], "exit4": unsure}
+    same = dataclasses.replace(found, logits=rungs, design=rungs)
+    choice = choose(ladder(2, 4).candidates, same, full="main", limit_pp=1.0)
+    costs = {option.candidate.rungs: option.cost for option in choice.options}
+    assert costs["exit2", "exit4", "last"] == pytest.approx(costs["exit2", "last"])
+    assert choice.chosen.candidate.rungs == ("exit2", "last")
+
+
 def test_no_ladder_where_the_plain_network_costs_less():
     choice = choose(ladder(2, 4).candidates, measured(main=4.0), full="main", limit_pp=1.0)
     assert choice.chosen is choice.static

@@ -47,7 +47,7 @@ def build_ladder(request: BuildRequest, *, observe: Observe = lambda event: None
     measured, _ = ladder.measured(pool, trial, walk, engine=engine)
     choice = ladder.choose(pool, measured)
     made = ladder.final(pool, choice, program, walk)
-    report = chains.judge(program, made, walk)
+    report = chains.judge(pool.program_of(choice.chosen.candidate.rungs[-1]), made, walk)
     found = ladder.report(pool, choice, trial, walk, engine=engine)
     notes = [*chains.notes, *ladder_notes(found)]
     if read_facts(prepared.checkpoint.path).weights == RANDOM:

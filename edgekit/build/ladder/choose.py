@@ -136,7 +136,8 @@ def choose(
     whole = next(option for option in options if option.candidate.rungs == (full,))
     static = min((o for o in options if o.kept and len(o.candidate.rungs) == 1), key=lambda o: o.cost)
     kept = [o for o in options if o.kept and len(o.candidate.rungs) > 1 and o.cost < (1 - LEAST_GAIN) * static.cost]
-    chosen = min(kept, key=lambda o: o.cost, default=static)
+    # Of equal ones the shortest: a rung that nobody stops at would only be carried along.
+    chosen = min(kept, key=lambda o: (round(o.cost, 9), len(o.candidate.rungs)), default=static)
     n = len(next(iter(measured.logits.values())))
     told = tuple(sorted((_told(o, chosen, static) for o in options), key=lambda o: o.cost))
     return Choice(chosen, static, whole, told, limit_pp, confidence, n, measured.labels is not None)

@@ -31,7 +31,7 @@ def levels_of(margins: np.ndarray, *, never: float, count: int = LEVELS, even: b
     levels = np.quantile(margins, np.linspace(1, 0, count), method="higher").tolist()
     if even:
         levels = sorted({*levels, *np.linspace(0, max(levels), count).tolist()}, reverse=True)
-    return (never, *(float(level) for level in dict.fromkeys(levels) if level < never), 0.0)
+    return (never, *(float(level) for level in dict.fromkeys(levels) if 0 < level < never), 0.0)
 
 
 def designed(trials: Trials, levels: Sequence[Sequence[float]], costs: Sequence[float]) -> tuple[tuple[float, ...], ...]:

@@ -89,13 +89,15 @@ class LadderPhotos:
         full = f"px{facts.resolution_px}"
         for side in self.sides():
             made = walk(f"{side} px", (Recalibrate(network, self.splits, side),), checkpoint)
-            pieces.append(_piece(self._quantized(made, network, walk, f"{side} px"), (f"px{side}",), facts.at(side)))
+            pieces.append(self._plain(made, network, f"px{side}", facts.at(side), walk, f"{side} px"))
             ladders.append(Candidate("resolution", (f"px{side}", full)))
-        whole = self._quantized(checkpoint, network, walk, "int8", staged=bool(exits))
-        pieces.append(_piece(whole, (full,), facts))
+        program = self.chains.export(checkpoint, walk)
+        staged = walk("int8", (Export(network, staged=True),), checkpoint) if exits else program
+        whole = walk("int8", (self._quantize,), staged)
+        pieces.append(_piece(whole, (full,), facts, program))
         if exits:
             names = (*(f"exit{i + 1}" for i in range(len(exits))), "last")
-            pieces.append(_piece(whole, names, facts))
+            pieces.append(_piece(whole, names, facts, program))
             ladders.append(Candidate("exits", names))
         statics = [Candidate("static", piece.part.rungs) for piece in pieces if len(piece.part.rungs) == 1]
         if self.wish.route_to is not None:
@@ -192,8 +194,14 @@ class LadderPhotos:
             training = replace(training_of(request.compression, request.seed, self.chains.device), learning_rate=2e-4)
         return TrainExits(network, self.splits, training, after, Exits(joint=self.wish.joint))
 
-    def _quantized(self, checkpoint: Artifact, network: Network, walk: Walk, name: str, *, staged: bool = False) -> Artifact:
-        return walk(name, (Export(network, staged), Quantize(self.chains.photos, Recipe())), checkpoint)
+    @property
+    def _quantize(self) -> Quantize:
+        return Quantize(self.chains.photos, Recipe())
+
+    def _plain(self, checkpoint: Artifact, network: Network, rung: str, facts: Facts, walk: Walk, name: str) -> Piece:
+        """A network without exits."""
+        program = walk(name, (Export(network),), checkpoint)
+        return _piece(walk(name, (self._quantize,), program), (rung,), facts, program)
 
     def _larger(self, facts: Facts, walk: Walk) -> tuple[Piece, str]:
         """The network that is asked where the small one is not sure."""
@@ -221,8 +229,7 @@ class LadderPhotos:
                 fix="fit both to the same data",
                 code="route-classes",
             )
-        quantized = self._quantized(checkpoint, learner.network, walk, "larger")
-        return _piece(quantized, (known.name,), known), known.name
+        return self._plain(checkpoint, learner.network, known.name, known, walk, "larger"), known.name
 
 
 def resolutions_of(chains: Chains, wish: Adaptive) -> tuple[int, ...]:
@@ -254,5 +261,5 @@ def with_margins(rungs: list[Rung], choice: Choice) -> tuple[Rung, ...]:
     )
 
 
-def _piece(quantized: Artifact, rungs: tuple[str, ...], facts: Facts) -> Piece:
-    return Piece(RungPart(quantized, rungs), facts.resolution_px, facts.resize_px)
+def _piece(quantized: Artifact, rungs: tuple[str, ...], facts: Facts, program: Artifact) -> Piece:
+    return Piece(RungPart(quantized, rungs), facts.resolution_px, facts.resize_px, program)

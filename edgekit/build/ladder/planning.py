@@ -6,7 +6,7 @@ from edgekit.build.facts import Facts, read_facts
 
 __all__ = ["UNPLACED", "is_planned", "known_facts"]
 
-UNPLACED = ("(by measured time)",)
+UNPLACED = ("(first by measured time)", "(second by measured time)")
 """Exits whose places are not known yet."""
 
 

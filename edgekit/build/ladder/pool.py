@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from edgekit.build.artifact import Artifact
 from edgekit.build.stages.lower_rungs import RungPart
 from edgekit.spec.manifest import Rung
 
@@ -20,11 +21,13 @@ class Piece:
         part: the program and the names of the rungs that it serves.
         resolution_px: side of the image.
         resize_px: shorter side that the crop is taken from.
+        program: the same network in float, to be held against.
     """
 
     part: RungPart
     resolution_px: int
     resize_px: int
+    program: Artifact
 
     @property
     def rungs(self) -> tuple[Rung, ...]:
@@ -73,6 +76,10 @@ class Pool:
     def parts(self) -> tuple[RungPart, ...]:
         """Of the trial bundle."""
         return tuple(piece.part for piece in self.pieces)
+
+    def program_of(self, rung: str) -> Artifact:
+        """The float network of a rung."""
+        return next(piece.program for piece in self.pieces if rung in piece.part.rungs)
 
     def needed(self, rungs: Sequence[str]) -> tuple[Piece, ...]:
         """The pieces that some rungs lie in.
