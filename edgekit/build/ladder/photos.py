@@ -37,6 +37,9 @@ from edgekit.spec.manifest import Margins, Rung
 
 __all__ = ["LadderPhotos", "resolutions_of"]
 
+JOINT_RATE = 2e-4
+"""A fifth of a fit's: the last answer has to stay as good as it is."""
+
 BEST_SHARE = 0.57
 """Of the full side: 128 px of 224 take 0.4 of the time."""
 
@@ -79,7 +82,7 @@ class LadderPhotos:
 
     def with_exits(self, checkpoint: Artifact, exits: tuple[str, ...], walk: Walk) -> Artifact:
         """The network with exits, if any are wished for."""
-        return walk("student", (self._train_exits(self.chains.network, exits),), checkpoint) if exits else checkpoint
+        return walk("student", self._train_exits(self.chains.network, exits), checkpoint) if exits else checkpoint
 
     def pool(self, checkpoint: Artifact, exits: tuple[str, ...], walk: Walk) -> Pool:
         """Every piece, quantized, and the ladders that they allow; `checkpoint` has the exits."""
@@ -187,12 +190,15 @@ class LadderPhotos:
         pack = self.chains.pack(tuple(payloads), parts[-1].quantized, rungs=rungs, told=told)
         return Bundled(walk("bundle", (pack,), program), None)
 
-    def _train_exits(self, network: Network, after: tuple[str, ...]) -> TrainExits:
+    def _train_exits(self, network: Network, after: tuple[str, ...]) -> tuple[TrainExits, ...]:
+        """The heads alone first, in any case: joint training that begins with random heads shakes a network that was fitted."""
         request = self.chains.request
-        training = replace(EXIT_TRAINING, seed=request.seed, device=self.chains.device)
+        alone = replace(EXIT_TRAINING, seed=request.seed, device=self.chains.device)
+        stages = [TrainExits(network, self.splits, alone, after, Exits())]
         if self.wish.joint:
-            training = replace(training_of(request.compression, request.seed, self.chains.device), learning_rate=2e-4)
-        return TrainExits(network, self.splits, training, after, Exits(joint=self.wish.joint))
+            together = replace(training_of(request.compression, request.seed, self.chains.device), learning_rate=JOINT_RATE)
+            stages.append(TrainExits(network, self.splits, together, after, Exits(joint=True)))
+        return tuple(stages)
 
     @property
     def _quantize(self) -> Quantize:

@@ -44,8 +44,8 @@ class TrainExits:
 
     @property
     def title(self) -> str:
-        """Where they sit."""
-        return f"after {', '.join(self.after)}"
+        """Where they sit, and who learns."""
+        return f"{'network and exits' if self.exits.joint else 'exits'} after {', '.join(self.after)}"
 
     def run(self, source: Artifact, out: Path, progress: Progress, *, resume: Path | None = None) -> None:
         """Write what `fit` writes, and the exits; `history.json` has an entry `exits` with their accuracy on photos to tune."""
