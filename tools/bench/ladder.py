@@ -100,12 +100,12 @@ def main() -> int:
     return 3 if slow or same < LEAST_SAME_STOP else 0
 
 
-def items_of(reader: BundleReader, data: Path) -> tuple[list[Any], np.ndarray | None]:
-    """Inputs to report on, and their labels as the network's classes."""
+def items_of(reader: BundleReader, data: Path, *, part: str = "report") -> tuple[list[Any], np.ndarray | None]:
+    """Inputs of a part, and their labels as the network's classes."""
     if reader.manifest.text is not None:
-        texts = choose_text_splits(data, seed=0, trains=True)[1].report
+        texts = getattr(choose_text_splits(data, seed=0, trains=True)[1], part)
         return list(texts.texts), match_labels(texts.labels, texts.classes, reader)[0]
-    photos = choose_splits(data, seed=0, trains=True)[1].report
+    photos = getattr(choose_splits(data, seed=0, trains=True)[1], part)
     items = [decode(sample.source) for sample in photos.samples if isinstance(sample.source, Path)]
     return items, match_labels(photos.labels, photos.classes, reader)[0]
 
