@@ -9,6 +9,7 @@ import json
 import re
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from edgekit.spec.manifest import OperatorCount, Placement
 if TYPE_CHECKING:
     from edgekit.runtime.engines.pte import Plan
 
-__all__ = ["FLOAT_TYPES", "float_operators", "read", "read_methods"]
+__all__ = ["FLOAT_TYPES", "float_operators", "joined", "read", "read_methods"]
 
 FLOAT_TYPES = ("float16", "float32", "float64", "bfloat16")
 
@@ -76,6 +77,18 @@ def read_methods(engine: str, path: Path) -> dict[str, Placement]:
     if engine == "litert":
         return _read_signatures(path)
     return {"": read(engine, path)}
+
+
+def joined(placements: Iterable[Placement]) -> Placement:
+    """What all rungs hold; of delegate calls those of the rung that makes most."""
+    found = tuple(placements)
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for each in (operator for placement in found for operator in placement.operators):
+        counts[each.type, each.dtype, each.delegate] += each.count
+    calls = [p.delegate_calls for p in found if p.delegate_calls is not None]
+    delegate = "+".join(dict.fromkeys(part for p in found for part in p.delegate.split("+")))
+    operators = tuple(OperatorCount(kind, dtype, count, taken) for (kind, dtype, taken), count in sorted(counts.items()))
+    return Placement(delegate, max(calls) if calls else None, operators)
 
 
 def float_operators(placement: Placement) -> tuple[OperatorCount, ...]:

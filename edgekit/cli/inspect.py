@@ -70,7 +70,12 @@ def _examine(reader: "BundleReader", payload: "Payload") -> "tuple[Payload, Plac
     from edgekit.build import operators
 
     try:
-        return payload, operators.read(payload.engine, reader.file(payload.entries[0].file)), _FROM_PAYLOAD
+        if len(reader.manifest.rungs) == 1:
+            return payload, operators.read(payload.engine, reader.file(payload.entries[0].file)), _FROM_PAYLOAD
+        # Of a text network the longest bucket: each of them holds the same operators.
+        of_rungs = {entry.rung: entry for entry in payload.entries}.values()
+        methods = {file: operators.read_methods(payload.engine, reader.file(file)) for file in {e.file for e in of_rungs}}
+        return payload, operators.joined(methods[e.file][e.method] for e in of_rungs), _FROM_PAYLOAD
     except ImportError:
         return payload, payload.placement, _FROM_MANIFEST
 

@@ -1,7 +1,6 @@
 """`lower` of a ladder: quantized programs, whole or cut into segments -> one payload whose pieces are the rungs."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -12,12 +11,12 @@ from edgekit.build.stages.lower import PAYLOAD, TOOLS, explained, lowering
 from edgekit.build.stages.quantize import read_quantized
 from edgekit.spec import codec
 from edgekit.spec.errors import GoalError
-from edgekit.spec.manifest import Entry, OperatorCount, Payload, Placement
+from edgekit.spec.manifest import Entry, Payload
 
 if TYPE_CHECKING:
     from edgekit.build.quantize import Quantized
 
-__all__ = ["LowerRungs", "RungPart", "joined"]
+__all__ = ["LowerRungs", "RungPart"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class LowerRungs:
     parts: tuple[RungPart, ...]
 
     name: ClassVar[str] = "lower-rungs"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     accepts: ClassVar[str] = "quantized"
     returns: ClassVar[str] = "payload"
     tools: ClassVar[tuple[str, ...]] = TOOLS
@@ -98,7 +97,7 @@ class LowerRungs:
             Entry(name, f"payloads/{piece.file}{code.SUFFIX}", piece.method, piece.inputs, piece.outputs)
             for name, piece in lowered.pieces.items()
         )
-        payload = Payload(f"{self.engine}-int8", self.engine, "int8", entries, joined(placements), ())
+        payload = Payload(f"{self.engine}-int8", self.engine, "int8", entries, operators.joined(placements.values()), ())
         (out / PAYLOAD).write_text(json.dumps(codec.to_json(payload), indent=1) + "\n", encoding="utf-8")
 
 
@@ -110,16 +109,3 @@ def _named(quantized: "Quantized", names: tuple[str, ...]) -> "dict[str, Quantiz
     if len(names) != exits_of(quantized):
         raise ValueError(f"{len(names)} names for {exits_of(quantized)} exits")
     return dict(zip(names, segments(quantized), strict=True))
-
-
-def joined(placements: Mapping[str, Placement]) -> Placement:
-    """What all rungs hold; of delegate calls those of the rung that makes most."""
-    counts: dict[tuple[str, str, str], int] = {}
-    for placement in placements.values():
-        for each in placement.operators:
-            key = (each.type, each.dtype, each.delegate)
-            counts[key] = counts.get(key, 0) + each.count
-    calls = [p.delegate_calls for p in placements.values() if p.delegate_calls is not None]
-    delegate = "+".join(dict.fromkeys(p.delegate for p in placements.values()))
-    operators = tuple(OperatorCount(kind, dtype, count, taken) for (kind, dtype, taken), count in sorted(counts.items()))
-    return Placement(delegate, max(calls) if calls else None, operators)

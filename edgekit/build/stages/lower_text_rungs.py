@@ -8,7 +8,6 @@ from typing import ClassVar
 from edgekit.build.artifact import Artifact
 from edgekit.build.pipeline import Progress
 from edgekit.build.stages.lower import PAYLOAD, TOOLS, explained
-from edgekit.build.stages.lower_rungs import joined
 from edgekit.build.stages.lower_text import lowering
 from edgekit.spec import codec
 from edgekit.spec.manifest import Entry, Payload
@@ -31,7 +30,7 @@ class LowerTextRungs:
     after: tuple[str, ...]
 
     name: ClassVar[str] = "lower-text-rungs"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     accepts: ClassVar[str] = "checkpoint"
     returns: ClassVar[str] = "payload"
     tools: ClassVar[tuple[str, ...]] = (*TOOLS, "tokenizers")
@@ -76,5 +75,5 @@ class LowerTextRungs:
             for rung, buckets in lowered.buckets.items()
             for b in buckets
         )
-        payload = Payload(f"{self.engine}-int8", self.engine, "int8", entries, joined(placements), ())
+        payload = Payload(f"{self.engine}-int8", self.engine, "int8", entries, operators.joined(placements.values()), ())
         (out / PAYLOAD).write_text(json.dumps(codec.to_json(payload), indent=1) + "\n", encoding="utf-8")

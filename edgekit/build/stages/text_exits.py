@@ -1,5 +1,6 @@
 """`text-exits`: a checkpoint of a network that reads text -> the same network with early exits, trained on the user's texts."""
 
+import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -17,6 +18,9 @@ faster."""
 
 TEXT_EXITS = Exits(weights=(), soft=SoftLabels(share=0.5), joint=True)
 """Together with the network: states behind its early layers were never made to be read by a classifier."""
+
+TEXT_RECALL = SoftLabels(temperature=2.0, share=0.7)
+"""How much of the last answer's loss is what the network answered before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class TrainTextExits:
     exits: Exits = TEXT_EXITS
 
     name: ClassVar[str] = "text-exits"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     accepts: ClassVar[str] = "checkpoint"
     returns: ClassVar[str] = "checkpoint"
     tools: ClassVar[tuple[str, ...]] = ("torch", "tokenizers", "numpy")
@@ -71,7 +75,8 @@ class TrainTextExits:
         if known.keys() == heads.keys():
             heads = known
         fit, tune = encoded(self.splits.open(), tokenizer, facts)
-        lesson = Lesson(fit, tune, facts)
+        # What the network answered before holds its last answer where it was while its early layers learn something else.
+        lesson = Lesson(fit, tune, facts, copy.deepcopy(module), TEXT_RECALL) if self.exits.joint else Lesson(fit, tune, facts)
         before = evaluate(module, tune, facts).argmax(1)
         trained = train_text_exits(module, heads, lesson, self.training, exits=self.exits, resume=resume, progress=progress)
         answers = evaluate(StagedText(module, heads, joint=False), tune, facts).argmax(2)
