@@ -9,7 +9,9 @@ import tiny_ladder
 from PIL import Image
 from test_json_keys import keys, section
 
+from edgekit.build import operators
 from edgekit.build.request import BuildResult
+from edgekit.spec.bundle import open_bundle
 from edgekit.spec.codec import to_json
 
 
@@ -148,6 +150,16 @@ def test_inspect_draws(edgekit_, tmp_path):
     assert document["balanced"]["rungs"][0]["share"] == summary.rungs[0].share
     assert set(document) == {"accurate", "balanced", "fast"}
     assert {key for key in keys(list(document.values())) if f"`{key}`" not in section("inspect")} == set()
+
+
+def test_inspect_counts_the_operators_of_all_rungs(edgekit_, tmp_path):
+    bundle = tiny_ladder.write(tmp_path / "ladder")
+    (payload,) = edgekit_("inspect", bundle, "--json").document["payloads"]
+    with open_bundle(bundle) as reader:
+        entries = reader.manifest.payloads[0].entries
+        assert [entry.rung for entry in entries] == list(tiny_ladder.RUNGS)
+        alone = [operators.read(payload["engine"], reader.file(entry.file)) for entry in entries]
+    assert sum(each["count"] for each in payload["operators"]) == sum(o.count for one in alone for o in one.operators)
 
 
 def test_inspect_without_the_report_or_with_another_bundles(edgekit_, tmp_path):

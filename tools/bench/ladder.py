@@ -22,10 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from buckets import ratio_of_means
 
 from edgekit.bench.conditions import conditions, cpu_model
 from edgekit.bench.labels import match_labels
 from edgekit.bench.stats import drop_interval, share_interval
+from edgekit.build.chains import ENGINE_DISTRIBUTIONS
 from edgekit.build.origin import version_of
 from edgekit.build.splits import choose_splits
 from edgekit.build.text.splits import choose_text_splits
@@ -39,8 +41,7 @@ from edgekit.spec.bundle import BundleReader, open_bundle
 from edgekit.spec.report import Measurement, Report, write_report
 
 LEAST_SAME_STOP = 0.99
-WARM_UP, RESAMPLES = 5, 2000
-DISTRIBUTIONS = {"executorch": "executorch", "litert": "ai-edge-litert", "onnx": "onnxruntime"}
+WARM_UP = 5
 
 Prepare = Callable[[Any], Input]
 """A photo's path or a text -> what is climbed, with all tensors made."""
@@ -67,9 +68,7 @@ class Row:
     @property
     def ratio(self) -> tuple[float, tuple[float, float]]:
         """Mean time of the ladder over that of the full network, and its 95 % interval; inputs are drawn with both times."""
-        draws = np.random.default_rng(0).integers(self.ms.shape[1], size=(RESAMPLES, self.ms.shape[1]))
-        low, high = np.percentile(self.ms[0][draws].mean(1) / self.ms[1][draws].mean(1), [2.5, 97.5])
-        return float(self.ms[0].mean() / self.ms[1].mean()), (float(low), float(high))
+        return ratio_of_means(self.ms[0], self.ms[1])
 
 
 def main() -> int:
@@ -211,7 +210,7 @@ def report_of(
     """All rows as one report of the ladder."""
     told = [each for row in rows for each in measured(row, names, labels)]
     told.append(Measurement("same_stop", same, "1", rows[0].ms.shape[1]))
-    versions = {row.engine: version_of(DISTRIBUTIONS[row.engine]) for row in rows}
+    versions = {row.engine: version_of(ENGINE_DISTRIBUTIONS.get(row.engine, row.engine)) for row in rows}
     known = dict(conditions(threads=1, runs=rows[0].ms.shape[1], engines=versions)) | {"floor": floor}
     known["date"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     return Report(reader.digest, "host", "+".join(row.payload for row in rows), cpu_model(), known, tuple(told))
